@@ -1,12 +1,14 @@
 //! Access requests, from filing to review (threat rows I2, I4, I5).
 
+use crate::mailbox::Mailbox as _;
+use crate::people::People as _;
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, Person, REVIEWS};
-use crate::test_app::{KEYS, TestApp, TestResponse, sign_in};
+use crate::test_app::{Identity, KEYS, Requests as _, TestApp, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::testing::eventually;
+use service_kit::testing::{TestResponse, eventually};
 
 async fn send_note(app: &TestApp, by: &Person, id: &str, verdict: &str, note: &Value) -> TestResponse {
     app.post(by.credentials(), &format!("{REVIEWS}/{id}/{verdict}"), note).await
@@ -14,7 +16,7 @@ async fn send_note(app: &TestApp, by: &Person, id: &str, verdict: &str, note: &V
 
 #[tokio::test]
 async fn i4_people_see_only_their_own_requests() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     let platform = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await;
     let agent = app.ask_for(&ada, AGENT_REQUESTS, "Bot").await;
@@ -41,7 +43,7 @@ async fn i4_people_see_only_their_own_requests() {
 async fn decision_email_links_to_the_next_step() {
     let page = Some("https://console.example.com/sign-in".parse().unwrap());
     let settings = SignInSettings { sign_in_url: page, ..sign_in() };
-    let app = TestApp::open_for(Clock::System, settings).await;
+    let app = Identity::open_for(Clock::System, settings).await;
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for verdict in ["approve", "reject"] {
         let filed = app.ask_for(&ada, AGENT_REQUESTS, verdict).await;
@@ -54,7 +56,7 @@ async fn decision_email_links_to_the_next_step() {
 
 #[tokio::test]
 async fn operators_get_one_fixed_email_per_hour() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let (ada, eve, operator) =
         (app.person("ada@a.test").await, app.person("eve@b.test").await, app.operator("op@svc.test").await);
     let told = async |count: usize| {
@@ -88,7 +90,7 @@ async fn operators_get_one_fixed_email_per_hour() {
 
 #[tokio::test]
 async fn approval_creates_the_organization_with_its_owner() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for (endpoint, org_type) in [(PLATFORM_REQUESTS, "platform"), (AGENT_REQUESTS, "agent")] {
         let filed = app.ask_for(&ada, endpoint, org_type).await;
@@ -130,7 +132,7 @@ async fn approval_creates_the_organization_with_its_owner() {
 
 #[tokio::test]
 async fn requests_can_be_reviewed_only_once() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for (first, status, name) in [("approve", 201, "approved"), ("reject", 200, "rejected")] {
         let filed = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await;

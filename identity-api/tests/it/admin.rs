@@ -1,12 +1,14 @@
 //! `telemetry identity-api admin …`, run as a process: every subcommand's help, effects, errors, JSON and tables.
 
+use crate::mailbox::Mailbox as _;
+use crate::people::People as _;
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, PROVISIONED, REVIEWS};
-use crate::test_app::{Credentials, KEYS, TestApp, UNKNOWN_ID};
+use crate::test_app::{Identity, KEYS, Requests as _, TestApp, UNKNOWN_ID};
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::{Value, json};
 use service_kit::identity_tables::IdentityTables;
-use service_kit::testing::TestProcess;
+use service_kit::testing::{Credentials, TestProcess};
 
 #[derive(Debug)]
 pub(crate) struct Ran {
@@ -75,7 +77,7 @@ const ERRANDS: [(&str, &[&str]); 8] = [
 
 #[tokio::test]
 async fn subcommands_have_help_and_one_line_errors() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let help = run(&app, "--help").await;
     assert_eq!(help.code, Some(0));
     for (noun, verbs) in ERRANDS {
@@ -112,7 +114,7 @@ async fn subcommands_have_help_and_one_line_errors() {
 
 #[tokio::test]
 async fn adds_lists_and_removes_operators() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ada = app.person("ada@a.test").await;
     assert_eq!(app.get(ada.credentials(), REVIEWS).await.status, 403);
     let added = json_of(&app, "operator add Ada@A.test").await;
@@ -140,7 +142,7 @@ async fn adds_lists_and_removes_operators() {
 
 #[tokio::test]
 async fn creates_lists_and_shows_organizations() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let created = json_of(&app, "organization create --name Owner --type content_owner --domain A.test --owner ada@a.test").await;
     let (ada, id) = (app.person("ada@a.test").await, text(&created, "id"));
     assert_eq!(app.get(ada.credentials(), &format!("{ORGANIZATIONS}/{id}")).await.body, created, "same JSON as the HTTP API");
@@ -162,7 +164,7 @@ async fn creates_lists_and_shows_organizations() {
 
 #[tokio::test]
 async fn creates_lists_and_revokes_keys() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, owner) = app.org("owner").await;
     let created =
         json_of(&app, &format!("key create --organization {org} --name CDN --scope telemetry:write --scope identity:read")).await;
@@ -192,7 +194,7 @@ async fn creates_lists_and_revokes_keys() {
 
 #[tokio::test]
 async fn adds_verifies_lists_and_releases_domains() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((org, _), (other, _)) = (app.org("owner").await, app.org("other").await);
     let directory = IdentityTables::new(app.stores.pool.clone());
     let site = Site::from_domain("www.a.test").unwrap();
@@ -224,7 +226,7 @@ async fn adds_verifies_lists_and_releases_domains() {
 
 #[tokio::test]
 async fn lists_approves_and_rejects_access_requests() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     let first = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await.body;
     let second = app.ask_for(&ada, AGENT_REQUESTS, "Bot").await.body;
@@ -253,7 +255,7 @@ async fn lists_approves_and_rejects_access_requests() {
 
 #[tokio::test]
 async fn trusts_and_untrusts_partners() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, key): (OrgId, String) = app.platform("partner").await;
     let provision = async |domain: &str| {
         app.post(Credentials::Key(&key), PROVISIONED, &json!({"name": "Owner", "domain": domain, "attest": true})).await.status

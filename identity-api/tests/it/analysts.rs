@@ -1,8 +1,9 @@
 //! Analyst accounts: operators create them, owners list and revoke them, and removing a person revokes theirs.
 
 use crate::admin::{json_of, refusal, run, text};
+use crate::people::People as _;
 use crate::people::{Person, members_of};
-use crate::test_app::{TestApp, UNKNOWN_ID};
+use crate::test_app::{Identity, Requests as _, TestApp, UNKNOWN_ID};
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
@@ -28,7 +29,7 @@ async fn live(app: &TestApp, org: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn creates_lists_and_revokes_analyst_accounts() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     keep_accounts(&app).await;
     let owner = app.seed().owner_of("a.test").await.id;
     let partner = app.seed().org("partner", OrgType::Platform).await.id;
@@ -70,7 +71,7 @@ async fn creates_lists_and_revokes_analyst_accounts() {
 
 #[tokio::test]
 async fn organizations_have_at_most_ten_live_accounts() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     keep_accounts(&app).await;
     let owner = app.seed().owner_of("a.test").await.id;
     let words = format!("--organization {owner}");
@@ -85,7 +86,7 @@ async fn organizations_have_at_most_ten_live_accounts() {
 
 #[tokio::test]
 async fn rejects_accounts_if_analyst_upkeep_is_disabled() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let owner = app.seed().owner_of("a.test").await.id;
     let words = format!("analyst create --organization {owner}");
     let check = async || {
@@ -101,7 +102,7 @@ async fn rejects_accounts_if_analyst_upkeep_is_disabled() {
 
 #[tokio::test]
 async fn owners_list_and_revoke_their_analyst_accounts() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     keep_accounts(&app).await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     let other = app.seed().owner_of("b.test").await;
@@ -149,7 +150,7 @@ async fn accounts(app: &TestApp) -> (Person, Person, String, [String; 3]) {
 
 #[tokio::test]
 async fn removing_a_person_revokes_their_analyst_accounts() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org, [adas, bobs, nobodys]) = accounts(&app).await;
     let elsewhere = app.create_organization(&bob, "b.test").await.text("id").to_owned();
     let kept = create(&app, &format!("--organization {elsewhere} --member bob@a.test")).await;
@@ -166,7 +167,7 @@ async fn removing_a_person_revokes_their_analyst_accounts() {
 
 #[tokio::test]
 async fn removing_an_operator_revokes_accounts_they_created() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     keep_accounts(&app).await;
     let owner = app.seed().owner_of("a.test").await.id.to_string();
     for (option, is_left) in [(" --keep-keys", true), ("", false)] {

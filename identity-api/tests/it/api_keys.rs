@@ -1,12 +1,13 @@
 //! API keys: create, list, use, revoke.
 
-use crate::test_app::{Credentials, DRAINS, KEYS, TestApp};
+use crate::test_app::{DRAINS, Identity, KEYS, Requests as _};
 use reqwest::Method;
 use serde_json::{Value, json};
+use service_kit::testing::Credentials;
 
 #[tokio::test]
 async fn creates_lists_uses_and_revokes_a_key() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, owner) = app.org("owner").await;
     let created =
         app.create(Credentials::Key(&owner), &json!({"name": "CDN", "scopes": ["telemetry:write", "identity:read"]})).await;
@@ -65,7 +66,7 @@ fn members(object: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn keys_can_require_signed_reports() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, owner) = app.org("owner").await;
     let (_, other) = app.org("other").await;
     let created = app.create(Credentials::Key(&owner), &json!({"name": "Agent", "require_signature": true})).await;

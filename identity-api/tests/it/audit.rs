@@ -1,28 +1,33 @@
 //! The audit trail: who made a change, its details, and that its rows can't be modified.
 
+use crate::mailbox::Mailbox as _;
+use crate::people::People as _;
 use crate::people::REVIEWS;
-use crate::test_app::{Credentials, SESSION, SETTINGS, TestApp, VERIFY};
+use crate::test_app::{Identified, Identity, Requests as _, SESSION, SETTINGS, TestApp, VERIFY};
 use identity_api::domains;
 use reqwest::Method;
 use schemas::identity::REQUEST_LIFETIME;
 use schemas::site::Site;
 use serde_json::{Value, json};
+use service_kit::testing::Credentials;
 use uuid::Uuid;
 
-impl TestApp {
+pub(crate) trait AuditRows: Identified {
     /// Returns an action's rows, oldest first: the actor's kind and id, object, detail.
-    pub(crate) async fn trail(&self, action: &str) -> Vec<(String, Option<Uuid>, Uuid, Value)> {
+    async fn trail(&self, action: &str) -> Vec<(String, Option<Uuid>, Uuid, Value)> {
         sqlx::query_as("SELECT actor_kind, actor_id, object_id, detail FROM audit_log WHERE action = $1 ORDER BY id")
             .bind(action)
-            .fetch_all(&self.stores.pool)
+            .fetch_all(&self.app().stores.pool)
             .await
             .unwrap()
     }
 }
 
+impl AuditRows for TestApp {}
+
 #[tokio::test]
 async fn settings_changes_record_the_actor_and_the_setting() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, key) = app.org("owner").await;
     let key_id: Uuid =
         sqlx::query_scalar("SELECT id FROM api_keys WHERE organization_id = $1 ORDER BY created_at DESC, id DESC LIMIT 1")
@@ -43,7 +48,7 @@ async fn settings_changes_record_the_actor_and_the_setting() {
 
 #[tokio::test]
 async fn sign_in_and_sign_out_are_audited() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     app.ask_to_sign_in("ada@a.test").await;
     let token = app.token_mailed("ada@a.test", 1).await;
     let opened = app.post(Credentials::Nothing, VERIFY, &json!({"token": token})).await;
@@ -65,7 +70,7 @@ async fn sign_in_and_sign_out_are_audited() {
 
 #[tokio::test]
 async fn audit_shows_system_as_actor_of_automatic_changes() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let (owner, _) = app.org("owner").await;
     let site = Site::from_domain("a.test").unwrap();
     for _ in 0..2 {
@@ -87,7 +92,7 @@ async fn audit_shows_system_as_actor_of_automatic_changes() {
 
 #[tokio::test]
 async fn audit_rows_cannot_be_changed_or_deleted() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ada = app.person("ada@a.test").await;
     app.create_organization(&ada, "a.test").await;
     let rows = "SELECT count(*) FROM audit_log";
@@ -102,7 +107,7 @@ async fn audit_rows_cannot_be_changed_or_deleted() {
 
 #[tokio::test]
 async fn changing_the_operator_role_ends_sessions() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ada = app.person("ada@a.test").await;
     for (verb, status) in [("add", 200), ("remove", 403)] {
         let before = app.back(&ada).await;

@@ -1,24 +1,28 @@
 //! The audit trail, as read by its organization.
 
-use crate::test_app::{Credentials, DELEGATIONS, KEYS, TestApp};
+use crate::people::People as _;
+use crate::test_app::{DELEGATIONS, Identified, Identity, KEYS, Requests as _, TestApp};
 use chrono::DateTime;
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
+use service_kit::testing::Credentials;
 
 const AUDIT: &str = "/api/v1/identity/audit";
 
-impl TestApp {
-    pub(crate) async fn trail_of(&self, key: &str, query: &str) -> Vec<Value> {
-        let answered = self.get(Credentials::Key(key), &format!("{AUDIT}{query}")).await;
+pub(crate) trait AuditTrail: Identified {
+    async fn trail_of(&self, key: &str, query: &str) -> Vec<Value> {
+        let answered = self.app().get(Credentials::Key(key), &format!("{AUDIT}{query}")).await;
         assert_eq!(answered.status, 200, "{}", answered.body);
         answered.body.as_array().unwrap().clone()
     }
 }
 
+impl AuditTrail for TestApp {}
+
 #[tokio::test]
 async fn organizations_read_their_audit_trail_newest_first() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let created =
         app.post(ada.credentials(), KEYS, &json!({"name": "first", "scopes": ["identity:read", "identity:write"]})).await;
@@ -61,7 +65,7 @@ async fn organizations_read_their_audit_trail_newest_first() {
 
 #[tokio::test]
 async fn s2_audit_trails_hide_actors_from_other_organizations() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (partner, partner_key) = app.platform("Planted Partner").await;
     app.trust(partner, true).await;
     let operator = app.operator("op@svc.test").await;
@@ -89,7 +93,7 @@ async fn s2_audit_trails_hide_actors_from_other_organizations() {
 
 #[tokio::test]
 async fn audit_trails_do_not_name_the_new_owner_of_a_host() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, key) = app.org("held").await;
     let (eve, others) = app.create_owner("eve@e.test", "e.test").await;
     let bob = app.joined(&eve, &others, "bob@e.test", "owner").await;
@@ -121,7 +125,7 @@ async fn of_delegations(app: &TestApp, key: &str) -> Vec<(String, Value, bool)> 
 
 #[tokio::test]
 async fn s20_delegations_appear_in_both_audit_trails() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((owner, key), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let filed = app.request_delegation(&partner_key, "a.test").await;
     assert_eq!(app.answer_request(&key, filed.text("id"), "deny").await.status, 204);

@@ -1,13 +1,13 @@
 //! A bulk call during a PostgreSQL crash: nothing remains, and the repeated call succeeds (G11).
 
-use crate::test_app::{Credentials, REQUESTS, TestApp, TestResponse};
+use crate::test_app::{Identity, REQUESTS, Requests as _, TestApp};
 use identity_api::domains::DomainSettings;
 use local::test_servers::Postgres;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::databases;
 use service_kit::settings::{PostgresSettings, WebhookSettings};
-use service_kit::testing::{TestStores, eventually};
+use service_kit::testing::{Credentials, TestResponse, TestStores, eventually};
 use sqlx::{Connection, PgConnection};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -31,7 +31,7 @@ impl Alone {
         let pool = databases::postgres(&settings).unwrap();
         databases::migrate_postgres(&pool).await.unwrap();
         let stores = TestStores { pool, postgres: settings, ..TestStores::unprepared().await };
-        let app = TestApp::open_on(stores, Clock::System, WebhookSettings::default(), DomainSettings::default()).await;
+        let app = Identity::open_on(stores, Clock::System, WebhookSettings::default(), DomainSettings::default()).await;
         Self { app: Arc::new(app), postgres: Some(postgres), url, _folder: folder }
     }
 

@@ -1,7 +1,8 @@
 //! Bulk delegation requests (threat rows G11, G12).
 
-use crate::test_app::{Credentials, REQUESTS, TestApp};
+use crate::test_app::{Identity, REQUESTS, Requests as _};
 use serde_json::{Value, json};
+use service_kit::testing::Credentials;
 
 fn bulk() -> String {
     format!("{REQUESTS}/bulk")
@@ -13,7 +14,7 @@ fn statuses(body: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn g11_bulk_items_succeed_or_fail_independently() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (_, partner) = app.platform("partner").await;
     let mut hooks = Vec::new();
     let domains: Vec<String> = (0..40).map(|n| format!("owner{n}.test")).collect();
@@ -64,7 +65,7 @@ async fn g11_bulk_items_succeed_or_fail_independently() {
 
 #[tokio::test]
 async fn database_errors_roll_back_only_their_item() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (partner, key) = app.platform("partner").await;
     let mut hooks = Vec::new();
     for domain in ["a.test", "cursed.test", "b.test"] {

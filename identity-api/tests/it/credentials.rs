@@ -1,16 +1,17 @@
 //! The organizations that a member acts for.
 
-use crate::test_app::{Credentials, KEYS, TestApp, TestResponse, answer};
+use crate::test_app::{Identity, KEYS, Requests as _, TestApp};
 use reqwest::Method;
 use serde_json::json;
+use service_kit::testing::{Credentials, TestResponse, send_request};
 
 /// Returns the responses to list, create and revoke.
 async fn all_three(app: &TestApp, shows: Credentials<'_>, query: &str, id: &str) -> [TestResponse; 3] {
     let create = app.request(Method::POST, &format!("{KEYS}{query}"), shows).header("content-type", "application/json");
     [
-        answer(app.request(Method::GET, &format!("{KEYS}{query}"), shows)).await,
-        answer(create.body("{}")).await,
-        answer(app.request(Method::DELETE, &format!("{KEYS}/{id}{query}"), shows)).await,
+        send_request(app.request(Method::GET, &format!("{KEYS}{query}"), shows)).await,
+        send_request(create.body("{}")).await,
+        send_request(app.request(Method::DELETE, &format!("{KEYS}/{id}{query}"), shows)).await,
     ]
 }
 
@@ -20,7 +21,7 @@ fn statuses(answers: &[TestResponse; 3]) -> [u16; 3] {
 
 #[tokio::test]
 async fn members_of_several_organizations_must_name_one() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((one, one_key), (two, two_key), (other, other_key)) =
         (app.org("one").await, app.org("two").await, app.org("other").await);
     let generate = async |key: &str| app.create(Credentials::Key(key), &json!({})).await.body["id"].as_str().unwrap().to_owned();
@@ -46,7 +47,7 @@ async fn members_of_several_organizations_must_name_one() {
     let stranger = app.session("stranger@a.test", &[]).await;
     let id = generate(&other_key).await;
     let expected =
-        answer(app.request(Method::GET, &format!("{KEYS}?organization_id={other}"), Credentials::Session(&single))).await;
+        send_request(app.request(Method::GET, &format!("{KEYS}?organization_id={other}"), Credentials::Session(&single))).await;
     assert_eq!(expected.refusal(), (403, "forbidden"));
     let absent = "01900000-0000-7000-8000-000000000000".to_owned();
     for (session, org) in
@@ -59,10 +60,10 @@ async fn members_of_several_organizations_must_name_one() {
     assert_eq!(app.list(Credentials::Session(&stranger)).await.refusal(), (403, "forbidden"));
     for malformed in ["x", "%00", "", "1"] {
         let path = format!("{KEYS}?organization_id={malformed}");
-        let refused = answer(app.request(Method::GET, &path, Credentials::Session(&single))).await;
+        let refused = send_request(app.request(Method::GET, &path, Credentials::Session(&single))).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{malformed:?}");
     }
     let twice = format!("{KEYS}?organization_id={one}&organization_id={two}");
-    let refused = answer(app.request(Method::GET, &twice, Credentials::Session(&several))).await;
+    let refused = send_request(app.request(Method::GET, &twice, Credentials::Session(&several))).await;
     assert_eq!(refused.refusal(), (400, "invalid_parameter"), "naming two organizations is invalid");
 }

@@ -1,15 +1,17 @@
 //! Delegation requests: create, approve, deny (threat rows G6 to G9, X29).
 
-use crate::test_app::{Credentials, DELEGATIONS, REQUESTS, TestApp};
+use crate::mailbox::Mailbox as _;
+use crate::people::People as _;
+use crate::test_app::{DELEGATIONS, Identity, REQUESTS, Requests as _};
 use chrono::TimeDelta;
 use schemas::identity::{OrgType, REQUEST_LIFETIME};
 use schemas::instant;
 use serde_json::json;
-use service_kit::testing::eventually;
+use service_kit::testing::{Credentials, eventually};
 
 #[tokio::test]
 async fn creates_lists_and_approves_a_request() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let ((owner, owner_key), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("Partner").await);
     let filed = app.request_delegation(&partner_key, "www.A.test.").await;
     assert_eq!(filed.status, 201, "{}", filed.body);
@@ -48,7 +50,7 @@ async fn creates_lists_and_approves_a_request() {
 
 #[tokio::test]
 async fn emails_to_owners_omit_the_requesters_name() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((owner, _), (_, partner)) = (app.owner_of("a.test").await, app.platform("Bargain").await);
     let (_, second) = app.platform("second").await;
     app.session("ada@a.test", &[owner]).await;
@@ -72,7 +74,7 @@ async fn emails_to_owners_omit_the_requesters_name() {
 
 #[tokio::test]
 async fn denied_requests_can_be_filed_again() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((owner, owner_key), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let filed = app.request_delegation(&partner, "a.test").await;
     assert_eq!(app.request_delegation(&partner, "www.a.test").await.refusal(), (409, "conflict"), "one pending request per pair");
@@ -89,7 +91,7 @@ async fn denied_requests_can_be_filed_again() {
 
 #[tokio::test]
 async fn granting_conflicts_with_a_pending_request() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((_, owner), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let filed = app.request_delegation(&partner_key, "a.test").await;
     assert_eq!(app.grant(&owner, partner).await.status, 201, "the owner can grant without a request");
@@ -106,7 +108,7 @@ async fn granting_conflicts_with_a_pending_request() {
 
 #[tokio::test]
 async fn g7_expired_requests_return_410_resolved_ones_409() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let ((_, owner), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let (_, prompt) = app.platform("prompt").await;
     let resolved = app.request_delegation(&prompt, "a.test").await;
@@ -136,7 +138,7 @@ async fn g7_expired_requests_return_410_resolved_ones_409() {
 
 #[tokio::test]
 async fn g8_only_the_grantor_can_resolve_a_request() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((_, owner), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let (_, stranger) = app.owner_of("b.test").await;
     let filed = app.request_delegation(&partner, "a.test").await;
@@ -149,7 +151,7 @@ async fn g8_only_the_grantor_can_resolve_a_request() {
 
 #[tokio::test]
 async fn g9_accepts_every_spelling_of_the_domain() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((owner, owner_key), (_, partner)) = (app.owner_of("xn--bcher-kva.test").await, app.platform("partner").await);
     let (registered, _) = app.org("registered").await;
     sqlx::query("INSERT INTO domains (organization_id, domain, site) VALUES ($1, 'b.test', 'test.b')")

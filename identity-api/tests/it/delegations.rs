@@ -1,15 +1,16 @@
 //! Delegations: grant, list, revoke (threat rows G1, G2, G4, G5, X29).
 
-use crate::test_app::{Credentials, DELEGATIONS, REQUESTS, TestApp, UNKNOWN_ID, manual_clock, sign_in};
+use crate::test_app::{DELEGATIONS, Identity, REQUESTS, Requests as _, UNKNOWN_ID, manual_clock, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use schemas::identity::OrgType;
 use serde_json::json;
+use service_kit::testing::Credentials;
 
 #[tokio::test]
 async fn grants_lists_and_revokes_a_delegation() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((owner, owner_key), (partner, partner_key)) = (app.org("Owner").await, app.platform("Partner").await);
     let granted = app.grant(&owner_key, partner).await;
     assert_eq!(granted.status, 201, "{}", granted.body);
@@ -40,7 +41,7 @@ async fn grants_lists_and_revokes_a_delegation() {
 
 #[tokio::test]
 async fn g1_only_content_owners_can_delegate_reads() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (_, owner) = app.org("owner").await;
     let (platform, platform_key) = app.platform("platform").await;
     let (_, agent_key) = app.org_of("agent", OrgType::Agent).await;
@@ -58,7 +59,7 @@ async fn g1_only_content_owners_can_delegate_reads() {
 
 #[tokio::test]
 async fn g2_grantees_are_other_platforms_or_agents() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (owner, owner_key) = app.org("owner").await;
     let ((other, _), (agent, _)) = (app.org("other").await, app.org_of("agent", OrgType::Agent).await);
     for (grantee, expected) in [
@@ -75,7 +76,7 @@ async fn g2_grantees_are_other_platforms_or_agents() {
 
 #[tokio::test]
 async fn g4_only_the_grantor_can_revoke() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((owner, owner_key), (partner, partner_key)) = (app.org("owner").await, app.platform("partner").await);
     let (_, stranger) = app.org("stranger").await;
     let granted = app.grant(&owner_key, partner).await;
@@ -89,7 +90,7 @@ async fn g4_only_the_grantor_can_revoke() {
 
 #[tokio::test]
 async fn g5_lists_contain_only_the_callers_delegations() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((one, one_key), (two, two_key)) = (app.org("one").await, app.org("two").await);
     let ((partner, partner_key), (_, stranger)) = (app.platform("partner").await, app.platform("stranger").await);
     assert_eq!(app.grant(&one_key, partner).await.status, 201);
@@ -121,7 +122,7 @@ async fn g5_lists_contain_only_the_callers_delegations() {
 #[tokio::test]
 async fn limits_delegations_per_pair_and_hour() {
     let clock = manual_clock();
-    let app = TestApp::open_for(clock.clone(), SignInSettings { delegations_per_pair: 2, ..sign_in() }).await;
+    let app = Identity::open_for(clock.clone(), SignInSettings { delegations_per_pair: 2, ..sign_in() }).await;
     let ((_, owner), (platform, partner)) = (app.owner_of("a.test").await, app.platform("platform").await);
     for _ in 0..2 {
         let asked = app.request_delegation(&partner, "a.test").await;
@@ -145,7 +146,7 @@ async fn limits_delegations_per_pair_and_hour() {
 
 #[tokio::test]
 async fn approvals_count_against_the_pairs_limit() {
-    let app = TestApp::open_for(manual_clock(), SignInSettings { delegations_per_pair: 1, ..sign_in() }).await;
+    let app = Identity::open_for(manual_clock(), SignInSettings { delegations_per_pair: 1, ..sign_in() }).await;
     let ((_, owner), (platform, partner)) = (app.owner_of("a.test").await, app.platform("platform").await);
     let granted = app.grant(&owner, platform).await;
     assert_eq!(app.delete(Credentials::Key(&owner), &format!("{DELEGATIONS}/{}", granted.text("id"))).await.status, 200);

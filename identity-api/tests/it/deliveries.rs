@@ -1,10 +1,11 @@
 //! The delivery log, redelivery, and secret rotation (threat row W5). The tests write the results that stream-workers would write;
 //! stream-workers' own tests cover the real ones.
 
-use crate::test_app::{Credentials, TestApp, TestResponse, UNKNOWN_ID, WEBHOOKS};
+use crate::test_app::{Identity, Requests as _, TestApp, UNKNOWN_ID, WEBHOOKS};
 use reqwest::Method;
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
+use service_kit::testing::{Credentials, TestResponse};
 use uuid::Uuid;
 
 /// An owner with an endpoint and three deliveries, oldest first.
@@ -18,7 +19,7 @@ struct DeliveryFixture {
 
 impl DeliveryFixture {
     async fn thrice() -> Self {
-        let app = TestApp::open_with_manual_clock().await;
+        let app = Identity::open_with_manual_clock().await;
         let (org, owner) = app.owner_of("a.test").await;
         let hook = app.subscribe(&owner, &["delegation.created"]).await;
         for name in ["one", "two", "three"] {

@@ -1,16 +1,19 @@
 //! Hosts that two organizations verify, and periodic token checks (A8).
 
+use crate::audit_trail::AuditTrail as _;
 use crate::domains::{app_on, own, register, verify};
 use crate::fake_internet::FakeInternet;
+use crate::mailbox::Mailbox as _;
+use crate::people::People as _;
 use crate::people::{PROVISIONED, Person};
-use crate::test_app::{Credentials, DOMAINS, TestApp, TestResponse, manual_clock};
+use crate::test_app::{DOMAINS, Identity, Requests as _, TestApp, manual_clock};
 use chrono::TimeDelta;
 use identity_api::domains::{DomainSettings, RecheckCounts};
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::json;
 use service_kit::identity_tables::IdentityTables;
-use service_kit::testing::{TestStores, eventually};
+use service_kit::testing::{Credentials, TestResponse, TestStores, eventually};
 use sqlx::{Postgres, Transaction};
 use std::time::Duration;
 
@@ -231,7 +234,7 @@ async fn checks_due_domains_periodically() {
     let internet = FakeInternet::new().await;
     let (outside, domains) = internet.settings();
     let domains = DomainSettings { proof_round: Duration::from_millis(100), ..domains };
-    let app = TestApp::open_on(TestStores::unprepared().await, manual_clock(), outside, domains).await;
+    let app = Identity::open_on(TestStores::unprepared().await, manual_clock(), outside, domains).await;
     let (_, _, key) = founded(&app, "ada@o.test").await;
     own(&app, &internet, &key, "a.test").await;
     internet.forget();

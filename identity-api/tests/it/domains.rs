@@ -1,17 +1,17 @@
 //! Domains: register, verify by three methods over real sockets, release. Errors don't reveal network details.
 
 use crate::fake_internet::FakeInternet;
-use crate::test_app::{Credentials, DOMAINS, TestApp, TestResponse, answer, manual_clock};
+use crate::test_app::{DOMAINS, Identity, Requests as _, TestApp, manual_clock};
 use identity_api::domains::DomainSettings;
 use reqwest::Method;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::settings::WebhookSettings;
-use service_kit::testing::{TestReceiver, TestStores};
+use service_kit::testing::{Credentials, TestReceiver, TestResponse, TestStores, send_request};
 
 pub(crate) async fn app_on(internet: &FakeInternet) -> TestApp {
     let (outside, domains) = internet.settings();
-    TestApp::open_on(TestStores::unprepared().await, manual_clock(), outside, domains).await
+    Identity::open_on(TestStores::unprepared().await, manual_clock(), outside, domains).await
 }
 
 pub(crate) async fn register(app: &TestApp, key: &str, domain: &str) -> TestResponse {
@@ -109,7 +109,7 @@ async fn verifies_domains_by_each_of_three_methods() {
         assert_eq!(verify(&app, &key, &registered, &[other]).await.status, 422, "{method} is not {other}");
         let path = format!("{DOMAINS}/{}/verify", registered.text("id"));
         // Without a body, every method is tried.
-        let verified = answer(app.request(Method::POST, &path, Credentials::Key(&key))).await;
+        let verified = send_request(app.request(Method::POST, &path, Credentials::Key(&key))).await;
         assert_eq!((verified.status, &verified.body["verification_method"]), (200, &json!(method)), "{}", verified.body);
         assert_eq!(release(&app, &key, &registered).await, 204);
         internet.forget();
@@ -166,7 +166,7 @@ async fn private_addresses_look_like_unreachable_ones() {
     let port = canary.address.port();
     let outside = WebhookSettings { webhook_allow: format!("*:{port}").parse().unwrap(), ..outside };
     let domains = DomainSettings { verification_port: port, ..domains };
-    let app = TestApp::open_on(TestStores::unprepared().await, Clock::System, outside, domains).await;
+    let app = Identity::open_on(TestStores::unprepared().await, Clock::System, outside, domains).await;
     let (_, key) = app.org("owner").await;
     let registered = register(&app, &key, "a.test").await;
     let mut answers = Vec::new();
@@ -187,7 +187,7 @@ async fn limits_domains_and_verifications() {
     let internet = FakeInternet::new().await;
     let (outside, domains) = internet.settings();
     let domains = DomainSettings { domains_per_organization: 3, verifications_per_minute: 4, ..domains };
-    let app = TestApp::open_on(TestStores::unprepared().await, Clock::System, outside, domains).await;
+    let app = Identity::open_on(TestStores::unprepared().await, Clock::System, outside, domains).await;
     let ((_, key), (_, other)) = (app.org("owner").await, app.org("other").await);
     let mut registered = Vec::new();
     for number in 0..3 {

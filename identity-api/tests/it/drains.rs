@@ -1,19 +1,20 @@
 //! Drains: create, show, rotate, delete, and their keys.
 
 use crate::races::{PARALLEL, at_once};
-use crate::test_app::{Credentials, DRAINS, KEYS, TestApp, UNKNOWN_ID};
+use crate::test_app::{DRAINS, Identified, Identity, KEYS, Requests as _, TestApp, UNKNOWN_ID};
 use chrono::{DurationRound, TimeDelta};
 use schemas::identity::{MAX_DRAINS, OrgType, Scope};
 use schemas::ids::DrainId;
 use schemas::secrets::PlainApiKey;
 use serde_json::{Value, json};
 use service_kit::identity_tables::IdentityTables;
+use service_kit::testing::Credentials;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-impl TestApp {
+pub(crate) trait DrainRequests: Identified {
     async fn drain(&self, shows: Credentials<'_>) -> Value {
-        let created = self.post(shows, DRAINS, &json!({"name": "CDN", "provider": "cloudflare"})).await;
+        let created = self.app().post(shows, DRAINS, &json!({"name": "CDN", "provider": "cloudflare"})).await;
         assert_eq!(created.status, 201, "{}", created.body);
         created.body
     }
@@ -21,7 +22,7 @@ impl TestApp {
     /// Returns a key's drain, as ingest-gateway looks it up; `None` if the key is invalid.
     async fn fed_by(&self, key: &str) -> Option<DrainId> {
         let hash = PlainApiKey::parse(key).unwrap().hash();
-        let caller = IdentityTables::new(self.stores.pool.clone()).find_key(&hash).await.unwrap()?;
+        let caller = IdentityTables::new(self.app().stores.pool.clone()).find_key(&hash).await.unwrap()?;
         assert!(caller.scopes.is_empty(), "a drain's key has no scope");
         caller.require_drain_or_write().unwrap()
     }
@@ -29,11 +30,13 @@ impl TestApp {
     /// Moves the expiry of replaced keys back by an hour.
     async fn let_keys_expire(&self) {
         sqlx::query("UPDATE api_keys SET expires_at = expires_at - interval '1 hour' WHERE expires_at IS NOT NULL")
-            .execute(&self.stores.pool)
+            .execute(&self.app().stores.pool)
             .await
             .unwrap();
     }
 }
+
+impl DrainRequests for TestApp {}
 
 fn id_of(drain: &Value) -> DrainId {
     drain["id"].as_str().unwrap().parse().unwrap()
@@ -41,7 +44,7 @@ fn id_of(drain: &Value) -> DrainId {
 
 #[tokio::test]
 async fn creates_lists_uses_and_deletes_a_drain() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let (org, owner) = app.owner_of("a.test").await;
     app.owner_of("b.test").await;
     let foreign = json!({"name": "n", "provider": "ndjson", "hosts": ["b.test"]});
@@ -85,7 +88,7 @@ async fn creates_lists_uses_and_deletes_a_drain() {
 
 #[tokio::test]
 async fn replaced_drain_key_stays_valid_for_an_hour() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let (org, owner) = app.owner_of("a.test").await;
     let drain = app.drain(Credentials::Key(&owner)).await;
     let (id, path) = (id_of(&drain), format!("{DRAINS}/{}/rotate", drain["id"].as_str().unwrap()));
@@ -121,7 +124,7 @@ async fn replaced_drain_key_stays_valid_for_an_hour() {
 
 #[tokio::test]
 async fn secrets_are_stored_encrypted() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (_, owner) = app.org("owner").await;
     let wanted = json!({"name": "Vercel", "provider": "vercel", "secret": "planted-secret"});
     let created = app.post(Credentials::Key(&owner), DRAINS, &wanted).await;
@@ -138,7 +141,7 @@ async fn secrets_are_stored_encrypted() {
 
 #[tokio::test]
 async fn creating_a_drain_requires_owner_and_telemetry_write() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, owner) = app.org("owner").await;
     let drain = app.drain(Credentials::Key(&owner)).await;
     let path = format!("{DRAINS}/{}", drain["id"].as_str().unwrap());
@@ -167,7 +170,7 @@ async fn creating_a_drain_requires_owner_and_telemetry_write() {
 
 #[tokio::test]
 async fn removing_a_person_revokes_their_drain_keys() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, _) = app.org("owner").await;
     let (boss, ada) = (app.session("boss@a.test", &[org]).await, app.session("ada@a.test", &[org]).await);
     let drain = app.drain(Credentials::Session(&ada)).await;
@@ -185,7 +188,7 @@ async fn removing_a_person_revokes_their_drain_keys() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_calls_do_not_exceed_the_drain_limit() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     let (org, owner) = app.org("owner").await;
     let many = "INSERT INTO drains (organization_id, name, provider) SELECT $1, 'many', 'combined' FROM generate_series(1, $2)";
     sqlx::query(many).bind(org.0).bind(MAX_DRAINS - 7).execute(&app.stores.pool).await.unwrap();
@@ -226,7 +229,7 @@ async fn add_hour(app: &TestApp, drain: DrainId, hours_ago: i64, numbers: [i64; 
 
 #[tokio::test]
 async fn drain_health_distinguishes_unknown_hours_from_zero() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let (_, owner) = app.org("owner").await;
     let drain = app.drain(Credentials::Key(&owner)).await;
     let (id, other) = (id_of(&drain), id_of(&app.drain(Credentials::Key(&owner)).await));

@@ -1,8 +1,11 @@
 //! Partners' invites for first owners, and invites by people who were removed in the meantime.
 
+use crate::mailbox::Mailbox as _;
+use crate::people::People as _;
 use crate::people::{PROVISIONED, invites_of};
-use crate::test_app::{Credentials, TestApp, TestResponse, UNKNOWN_ID};
+use crate::test_app::{Identity, Requests as _, TestApp, UNKNOWN_ID};
 use serde_json::{Value, json};
+use service_kit::testing::{Credentials, TestResponse};
 
 async fn invite_first(app: &TestApp, key: &str, org: &str, email: &str) -> TestResponse {
     app.post(Credentials::Key(key), &format!("{PROVISIONED}/{org}/invites"), &json!({"email": email})).await
@@ -10,7 +13,7 @@ async fn invite_first(app: &TestApp, key: &str, org: &str, email: &str) -> TestR
 
 #[tokio::test]
 async fn partners_can_invite_again_until_an_owner_joins() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (key, other) = (app.partner("partner").await.1, app.partner("other").await.1);
     let hook = app.subscribe(&key, &["invite.claimed"]).await;
     let body = json!({"name": "Owner", "domain": "a.test", "admin_email": "tyop@a.test"});
@@ -43,7 +46,7 @@ async fn partners_can_invite_again_until_an_owner_joins() {
 
 #[tokio::test]
 async fn removed_owners_cannot_use_their_own_invites() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ada = app.person("ada@a.test").await;
     for is_removed in [true, false] {
         let org = app.create_organization(&ada, "a.test").await.text("id").to_owned();

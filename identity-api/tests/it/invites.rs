@@ -1,7 +1,9 @@
 //! Invites: email, claim, list, withdraw, expire.
 
+use crate::mailbox::Mailbox as _;
+use crate::people::People as _;
 use crate::people::{invites_of, members_of};
-use crate::test_app::{TestApp, UNKNOWN_ID, sign_in};
+use crate::test_app::{Identity, Requests as _, TestApp, UNKNOWN_ID, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
@@ -13,7 +15,7 @@ use service_kit::clock::Clock;
 
 #[tokio::test]
 async fn invites_can_be_claimed_only_once() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
     let invite = app.invite(&ada, &org, "Bob@A.test", "owner").await;
     assert_eq!(invite.status, 201);
@@ -51,7 +53,7 @@ pub(crate) fn mailed_token(app: &TestApp) -> String {
 async fn invite_emails_start_with_the_link() {
     let page = Some("https://console.example.com/sign-in".parse().unwrap());
     let settings = SignInSettings { sign_in_url: page, ..sign_in() };
-    let app = TestApp::open_for(Clock::System, settings).await;
+    let app = Identity::open_for(Clock::System, settings).await;
     let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
     assert_eq!(app.invite(&ada, &org, "bob@a.test", "member").await.status, 201);
     let token = mailed_token(&app);
@@ -67,7 +69,7 @@ async fn invite_emails_start_with_the_link() {
 
 #[tokio::test]
 async fn unsent_invites_are_reported_and_replaceable() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
     // With a file in place of the folder, every write fails.
     let folder = app.mail_dir.path();
@@ -85,7 +87,7 @@ async fn unsent_invites_are_reported_and_replaceable() {
 
 #[tokio::test]
 async fn invites_expire_after_seven_days_or_when_replaced() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
     let first = app.invite(&ada, &org, "bob@a.test", "member").await.body;
     let first_token = app.token_of(&first).await;
@@ -109,7 +111,7 @@ async fn invites_expire_after_seven_days_or_when_replaced() {
 
 #[tokio::test]
 async fn withdrawn_and_unknown_invites_get_the_same_response() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     let org = app.create_organization(&ada, "a.test").await.text("id").to_owned();
     let other = app.create_organization(&eve, "b.test").await.text("id").to_owned();
@@ -140,7 +142,7 @@ async fn withdrawn_and_unknown_invites_get_the_same_response() {
 
 #[tokio::test]
 async fn limits_open_invites() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
     let bare = app.post(ada.credentials(), &members_of(&org), &json!({"email": "bob@a.test"})).await;
     assert_eq!((bare.status, bare.text("role")), (201, "member"), "the default role is member");

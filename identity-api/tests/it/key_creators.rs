@@ -1,11 +1,13 @@
 //! Permissions to create keys, the scopes they can grant, and removed people's keys (A4, A5, S17).
 
 use crate::admin::{json_of, refusal};
+use crate::people::People as _;
 use crate::people::{PROVISIONED, Person, members_of};
-use crate::test_app::{Credentials, KEYS, SETTINGS, TestApp, TestResponse, answer, until_served};
+use crate::test_app::{Identity, KEYS, Requests as _, SETTINGS, TestApp, until_served};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 use serde_json::{Value, json};
+use service_kit::testing::{Credentials, TestResponse, send_request};
 
 const MINTING: &[&str] = &["identity:read", "identity:write", "telemetry:read"];
 
@@ -28,7 +30,7 @@ async fn works(app: &TestApp, key: &str) -> bool {
 
 #[tokio::test]
 async fn a4_members_cannot_create_or_revoke_keys() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     let (id, key) = generate(&app, ada.credentials(), &["telemetry:read", "identity:read"]).await;
     for body in [json!({}), json!({"scopes": ["telemetry:read"]}), json!({"scopes": ["identity:admin"]})] {
@@ -46,7 +48,7 @@ async fn a4_members_cannot_create_or_revoke_keys() {
 
 #[tokio::test]
 async fn keys_show_their_creator() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (_, key) = generate(&app, bob.credentials(), MINTING).await;
     let by_key = app.create(Credentials::Key(&key), &json!({"name": "second", "scopes": ["telemetry:read"]})).await;
@@ -69,7 +71,7 @@ async fn keys_show_their_creator() {
 
 #[tokio::test]
 async fn s17_removing_a_person_revokes_their_keys_transitively() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (_, hers) = generate(&app, ada.credentials(), MINTING).await;
     let (first, by_bob) = generate(&app, bob.credentials(), MINTING).await;
@@ -94,7 +96,7 @@ async fn s17_removing_a_person_revokes_their_keys_transitively() {
 
 #[tokio::test]
 async fn removal_with_keep_keys_keeps_the_keys() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (_, kept) = generate(&app, bob.credentials(), MINTING).await;
     for query in ["?keep_keys=yes", "?keep_keys=", "?keep_keys=true&keep_keys=true", "?keepkeys=true"] {
@@ -124,7 +126,7 @@ async fn removal_with_keep_keys_keeps_the_keys() {
 #[tokio::test(flavor = "multi_thread")]
 async fn removing_a_person_wins_over_concurrent_key_creation() {
     const ROUNDS: usize = 20;
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, _, org) = app.ada_and_bob("owner").await;
     for round in 0..ROUNDS {
         let eve = app.joined(&ada, &org, &format!("eve{round}@a.test"), "owner").await;
@@ -150,7 +152,7 @@ async fn removing_a_person_wins_over_concurrent_key_creation() {
 
 #[tokio::test]
 async fn a5_keys_grant_at_most_their_own_scopes() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, _) = app.partner("partner").await;
     let before = app.count("SELECT count(*) FROM api_keys").await;
     let mut created = 0;
@@ -180,7 +182,7 @@ async fn a5_keys_grant_at_most_their_own_scopes() {
 
 #[tokio::test]
 async fn only_trusted_partners_can_have_the_provision_scope() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, key) = app.platform("partner").await;
     let owner = app.session("owner@p.test", &[org]).await;
     let body = json!({"scopes": ["partner:provision", "identity:read"]});
@@ -201,7 +203,7 @@ async fn only_trusted_partners_can_have_the_provision_scope() {
 
 #[tokio::test]
 async fn removing_a_person_withdraws_their_keys_invites() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, _) = app.partner("partner").await;
     let (ada, bob) = (app.person("ada@p.test").await, app.person("bob@p.test").await);
     for person in [&ada, &bob] {
@@ -220,7 +222,7 @@ async fn removing_a_person_withdraws_their_keys_invites() {
 
 #[tokio::test]
 async fn removing_an_operator_revokes_their_keys() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((org, _), (other, _)) = (app.org("one").await, app.platform("two").await);
     for (option, is_left) in [(" --keep-keys", true), ("", false)] {
         json_of(&app, "operator add op@x.test").await;
@@ -239,5 +241,5 @@ async fn removing_an_operator_revokes_their_keys() {
     let at_the_machine = json_of(&app, &format!("key create --organization {org}")).await;
     assert!(works(&app, at_the_machine["key"].as_str().unwrap()).await);
     // First with a key only, then with a session where no session was requested.
-    assert_eq!(answer(app.request(Method::GET, KEYS, Credentials::Nothing)).await.status, 401);
+    assert_eq!(send_request(app.request(Method::GET, KEYS, Credentials::Nothing)).await.status, 401);
 }

@@ -1,9 +1,9 @@
 //! `last_used_at` of keys: uses recorded by this service, and those in the other services' tables.
 
-use crate::test_app::{Credentials, TestApp};
+use crate::test_app::{Identity, Requests as _};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
-use service_kit::testing::eventually;
+use service_kit::testing::{Credentials, eventually};
 
 fn used(key: &Value) -> Option<DateTime<Utc>> {
     key["last_used_at"].as_str().map(|at| at.parse().unwrap())
@@ -11,7 +11,7 @@ fn used(key: &Value) -> Option<DateTime<Utc>> {
 
 #[tokio::test]
 async fn sets_last_used_at_only_for_used_keys() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let before = app.clock.now();
     let (_, key) = app.org("owner").await;
     // The organization's first key, which is never used, and the calling key.
@@ -27,7 +27,7 @@ async fn sets_last_used_at_only_for_used_keys() {
 
 #[tokio::test]
 async fn shows_the_latest_use_in_any_service() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, _) = app.org("owner").await;
     let session = app.session("owner@a.test", &[org]).await;
     let shown = async || used(&app.list(Credentials::Session(&session)).await.body[0]);

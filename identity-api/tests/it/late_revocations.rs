@@ -1,6 +1,6 @@
 //! Credentials revoked while the body of a change arrives.
 
-use crate::test_app::{TestApp, UNKNOWN_ID};
+use crate::test_app::{Identity, Requests as _, TestApp, UNKNOWN_ID};
 use identity_api::DRY_RUNS;
 use schemas::identity::OrgType;
 use schemas::identity::Scope;
@@ -11,7 +11,8 @@ use tokio::net::TcpStream;
 /// Sends the head of a request with a body of `length` bytes, and a credential as a header. Returns `None` if the server rejects it before
 /// asking for the body.
 pub(crate) async fn begin(app: &TestApp, (method, path): (&str, &str), credential: &str, length: usize) -> Option<TcpStream> {
-    let address = app.url().strip_prefix("http://").unwrap();
+    let url = app.url("");
+    let address = url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: {address}\r\n{credential}\r\ncontent-type: application/json\r\n\
@@ -54,7 +55,7 @@ async fn statuses(app: &TestApp, credential: &str, change: &'static str) -> Vec<
 
 #[tokio::test]
 async fn s4_rejects_credentials_revoked_during_an_upload() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, _) = app.org("owner").await;
     sqlx::query("UPDATE organizations SET is_trusted_partner = true").execute(&app.stores.pool).await.unwrap();
     let session = async || format!("authorization: Bearer {}", app.session("ann@example.com", &[org]).await);

@@ -1,16 +1,19 @@
 //! Unbounded lists return their total.
 
-use crate::test_app::{Credentials, TestApp, WEBHOOKS};
+use crate::people::People as _;
+use crate::test_app::{Identity, Requests as _, TestApp, WEBHOOKS};
+use crate::webhook_endpoint_states::EndpointStates as _;
+use service_kit::testing::Credentials;
 
 /// Returns the number of items on a page, and the total.
 async fn numbers(app: &TestApp, shows: Credentials<'_>, path: &str) -> (usize, usize) {
-    let (items, total) = app.page(shows, &format!("/api/v1/identity/{path}")).await;
+    let (items, total) = app.listed_with_total(shows, &format!("/api/v1/identity/{path}")).await;
     (items.len(), total.parse().unwrap())
 }
 
 #[tokio::test]
 async fn unbounded_lists_return_their_total() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let operator = app.operator("op@svc.test").await;
     let ((org, owner), _) = (app.org("owner").await, app.org("other").await);
     let endpoint = app.subscribe(&owner, &["delegation.created"]).await;

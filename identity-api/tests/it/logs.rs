@@ -2,13 +2,14 @@
 
 use crate::forged_provider::{ForgedProvider, SECRET};
 use crate::invites::mailed_token;
+use crate::mailbox::Mailbox as _;
 use crate::mailbox::token_in;
 use crate::people::{ORGANIZATIONS, invites_of, members_of};
-use crate::test_app::{Credentials, DRAINS, KEYS, TestApp, VERIFY, WEBHOOKS};
+use crate::test_app::{DRAINS, Identity, KEYS, Requests as _, VERIFY, WEBHOOKS};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::secret_encryption::SecretsKey;
-use service_kit::testing::{TestProcess, TestStores, client, eventually, free_address};
+use service_kit::testing::{Credentials, TestProcess, TestStores, client, eventually, free_address};
 use url::Url;
 
 #[tokio::test]
@@ -75,7 +76,7 @@ async fn s11_trace_logs_do_not_contain_secrets() {
 
 #[tokio::test]
 async fn stores_only_hashes_of_secrets() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (_, owner) = app.org("owner").await;
     let by_key = Credentials::Key(&owner);
     app.ask_to_sign_in("ada@a.test").await;

@@ -1,13 +1,14 @@
 //! Sign-in by email.
 
+use crate::mailbox::Mailbox as _;
 use crate::mailbox::token_in;
-use crate::test_app::{Credentials, MAGIC_LINK, SESSION, TestApp, TestResponse, VERIFY, answer, sign_in};
+use crate::test_app::{Identity, MAGIC_LINK, Requests as _, SESSION, TestApp, VERIFY, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use serde_json::json;
 use service_kit::clock::Clock;
-use service_kit::testing::eventually;
+use service_kit::testing::{Credentials, TestResponse, eventually, send_request};
 
 /// Requests a link to this address and returns the browser's cookie.
 async fn requested_in(app: &TestApp, email: &str) -> String {
@@ -33,7 +34,7 @@ async fn verify(app: &TestApp, token: &str) -> TestResponse {
 
 #[tokio::test]
 async fn emailed_tokens_create_one_session() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, _) = app.org("owner").await;
     app.session("jane@example.com", &[org]).await;
     let asked = app.ask_to_sign_in("Jane@Example.COM").await;
@@ -55,7 +56,7 @@ async fn emailed_tokens_create_one_session() {
 
 #[tokio::test]
 async fn unknown_addresses_get_the_same_response_and_email() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     app.session("known@example.com", &[]).await;
     let (known, unknown) = (app.ask_to_sign_in("known@example.com").await, app.ask_to_sign_in("nobody@example.com").await);
     assert_eq!(known, unknown);
@@ -75,7 +76,7 @@ async fn unknown_addresses_get_the_same_response_and_email() {
 
 #[tokio::test]
 async fn tokens_expire_after_15_minutes() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     for number in 1..=2 {
         app.ask_to_sign_in("jane@example.com").await;
         app.token_mailed("jane@example.com", number).await;
@@ -99,7 +100,7 @@ async fn tokens_expire_after_15_minutes() {
 
 #[tokio::test]
 async fn accounts_get_five_emails_in_15_minutes() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     for spelling in
         ["a@example.com", "A@example.com", "a@EXAMPLE.com", "a@example.com", "a@example.com", "a@example.com", "A@Example.com"]
     {
@@ -122,7 +123,7 @@ async fn accounts_get_five_emails_in_15_minutes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_one_concurrent_redemption_wins() {
     const ROUNDS: usize = 20;
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     for round in 0..ROUNDS {
         let email = format!("jane{round}@example.com");
         app.ask_to_sign_in(&email).await;
@@ -143,7 +144,7 @@ async fn only_one_concurrent_redemption_wins() {
 async fn links_open_the_configured_page() {
     let page = Some("https://console.example.com/sign-in?lang=de".parse().unwrap());
     let settings = SignInSettings { sign_in_url: page, ..sign_in() };
-    let app = TestApp::open_for(Clock::System, settings).await;
+    let app = Identity::open_for(Clock::System, settings).await;
     app.ask_to_sign_in("jane@example.com").await;
     let token = app.token_mailed("jane@example.com", 1).await;
     let mail = &app.mails()[0];
@@ -154,7 +155,7 @@ async fn links_open_the_configured_page() {
 /// Opens the link and presses the button, as a person does.
 #[tokio::test]
 async fn sign_in_works_with_the_link_and_its_button() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     app.ask_to_sign_in("jane@example.com").await;
     let token = app.token_mailed("jane@example.com", 1).await;
     let mail = app.mails().remove(0);
@@ -201,7 +202,7 @@ async fn sign_in_works_with_the_link_and_its_button() {
 
 #[tokio::test]
 async fn truncated_links_do_not_open_a_page() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     for query in ["", "?token=", "?token=a%22%3E%3Cscript%3E", "?token=a%20b", "?token=%00", "?token=a&token=b", "?x=1"] {
         let refused = app.get(Credentials::Nothing, &format!("{MAGIC_LINK}{query}")).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{query}");
@@ -213,7 +214,7 @@ async fn truncated_links_do_not_open_a_page() {
 /// A failure to send the email must not show in the response.
 #[tokio::test]
 async fn sign_in_response_does_not_reveal_email_failures() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let expected = app.ask_to_sign_in("a@example.com").await;
     app.token_mailed("a@example.com", 1).await;
     let folder = app.mail_dir.path();
@@ -231,7 +232,7 @@ async fn sign_in_response_does_not_reveal_email_failures() {
 /// Anyone can request a link for their own account and send it to another person, who would then use that account.
 #[tokio::test]
 async fn x31_links_work_only_in_the_requesting_browser() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let attacker = requested_in(&app, "mallory@evil.test").await;
     let token = app.token_mailed("mallory@evil.test", 1).await;
     let victim = requested_in(&app, "jane@example.com").await;
@@ -257,13 +258,13 @@ async fn x31_links_work_only_in_the_requesting_browser() {
 
 #[tokio::test]
 async fn other_devices_sign_in_by_entering_the_address() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let cookie = requested_in(&app, "jane@example.com").await;
     let token = app.token_mailed("jane@example.com", 1).await;
     let described = async |token: &str, cookie: &str| {
         let asked =
             app.request(Method::GET, &format!("{MAGIC_LINK}?token={token}"), Credentials::Nothing).header("cookie", cookie);
-        answer(asked.header("accept", "application/json")).await
+        send_request(asked.header("accept", "application/json")).await
     };
     let expected =
         |is_requesting_browser: bool| json!({"email": "j…@example.com", "is_requesting_browser": is_requesting_browser});
@@ -289,7 +290,7 @@ async fn other_devices_sign_in_by_entering_the_address() {
 /// Only `TELEMETRY_SIGN_IN_KEEP` determines when links are deleted. Sending one doesn't delete others.
 #[tokio::test]
 async fn expired_links_remain_until_cleanup() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     for count in 1..=2 {
         app.ask_to_sign_in("jane@example.com").await;
         app.token_mailed("jane@example.com", count).await;

@@ -1,14 +1,17 @@
 //! Organization names in emails to others (A10).
 
+use crate::mailbox::Mailbox as _;
+use crate::people::People as _;
 use crate::people::{ORGANIZATIONS, PROVISIONED};
-use crate::test_app::{Credentials, TestApp};
+use crate::test_app::{Identity, Requests as _};
 use serde_json::json;
+use service_kit::testing::Credentials;
 
 const LURE: &str = "your account is locked - call 555 0100";
 
 #[tokio::test]
 async fn emails_omit_names_without_a_verified_domain() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let eve = app.person("eve@evil.test").await;
     let body = json!({"name": LURE, "org_type": "content_owner", "domain": "a.test"});
     let founded = app.post(eve.credentials(), ORGANIZATIONS, &body).await;
@@ -42,7 +45,7 @@ async fn emails_omit_names_without_a_verified_domain() {
 
 #[tokio::test]
 async fn emails_name_attested_domains_of_trusted_partners() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (partner, key) = app.partner("partner").await;
     let body = json!({"name": "Example Times", "domain": "a.test", "attest": true, "admin_email": "first@a.test"});
     let provisioned = app.post(Credentials::Key(&key), PROVISIONED, &body).await;

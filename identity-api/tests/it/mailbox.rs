@@ -1,32 +1,34 @@
 //! Emails that an app has sent, and the tokens in them.
 
-use crate::test_app::{Credentials, MAGIC_LINK, TestApp, TestResponse};
+use crate::test_app::{Identified, MAGIC_LINK, TestApp};
 use serde_json::json;
-use service_kit::testing::eventually;
+use service_kit::testing::{Credentials, TestResponse, eventually};
 
-impl TestApp {
+pub(crate) trait Mailbox: Identified {
     /// Returns every email so far, oldest first.
-    pub(crate) fn mails(&self) -> Vec<String> {
-        let folder = std::fs::read_dir(self.mail_dir.path()).into_iter().flatten().map(|entry| entry.unwrap().path());
+    fn mails(&self) -> Vec<String> {
+        let folder = std::fs::read_dir(self.app().mail_dir.path()).into_iter().flatten().map(|entry| entry.unwrap().path());
         let mut paths: Vec<_> = folder.filter(|path| path.extension().is_some_and(|extension| extension == "eml")).collect();
         paths.sort();
         paths.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
     }
 
-    pub(crate) async fn ask_to_sign_in(&self, email: &str) -> TestResponse {
-        self.post(Credentials::Nothing, MAGIC_LINK, &json!({"email": email})).await
+    async fn ask_to_sign_in(&self, email: &str) -> TestResponse {
+        self.app().post(Credentials::Nothing, MAGIC_LINK, &json!({"email": email})).await
     }
 
     /// Returns the token in the newest email to an address, once there are `count` of them.
-    pub(crate) async fn token_mailed(&self, email: &str, count: usize) -> String {
+    async fn token_mailed(&self, email: &str, count: usize) -> String {
         let to = format!("To: {email}\r\n");
         let token = async || {
-            let mails: Vec<String> = self.mails().into_iter().filter(|mail| mail.contains(&to)).collect();
+            let mails: Vec<String> = self.app().mails().into_iter().filter(|mail| mail.contains(&to)).collect();
             (mails.len() == count).then(|| token_in(mails.last().unwrap()))
         };
         eventually(&format!("{email} has {count} mails"), token).await
     }
 }
+
+impl Mailbox for TestApp {}
 
 /// Returns the only word in an email that is as long as a token.
 pub(crate) fn token_in(mail: &str) -> String {

@@ -3,13 +3,13 @@
 use crate::admin::json_of;
 use crate::domains::{app_on, own, register};
 use crate::fake_internet::FakeInternet;
-use crate::test_app::{Credentials, DOMAINS, MANIFESTS, TestApp, TestResponse, UNKNOWN_ID, manual_clock};
+use crate::test_app::{DOMAINS, Identity, MANIFESTS, Requests as _, TestApp, UNKNOWN_ID, manual_clock};
 use chrono::TimeDelta;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
 use service_kit::identity_tables::IdentityTables;
-use service_kit::testing::{TestReceiver, TestStores};
+use service_kit::testing::{Credentials, TestReceiver, TestResponse, TestStores};
 
 const PATH: &str = "/.well-known/content-telemetry.json";
 /// Two public keys: from RFC 9421, appendix B.1.4, and from the did:key example in docs/api/signatures.md.
@@ -145,7 +145,7 @@ async fn s5_manifest_checks_do_not_reach_private_addresses() {
     // Allow any public host on the canary's port, so that only its private address is rejected.
     let port = canary.address.port();
     outside.webhook_allow = format!("*:{port}").parse().unwrap();
-    let app = TestApp::open_on(TestStores::unprepared().await, manual_clock(), outside, domains).await;
+    let app = Identity::open_on(TestStores::unprepared().await, manual_clock(), outside, domains).await;
     let (_, key) = app.owner_of("a.test").await;
     let url = format!("https://a.test:{port}{PATH}");
     internet.point("a.test", "127.0.0.1");

@@ -1,14 +1,16 @@
 //! Members: members see them, owners change them, and the last owner can't leave.
 
+use crate::audit::AuditRows as _;
+use crate::people::People as _;
 use crate::people::{invites_of, members_of};
-use crate::test_app::{KEYS, SESSION, SETTINGS, TestApp, UNKNOWN_ID};
+use crate::test_app::{Identity, KEYS, Requests as _, SESSION, SETTINGS, UNKNOWN_ID};
 use reqwest::Method;
 use serde_json::json;
 use service_kit::testing::client;
 
 #[tokio::test]
 async fn members_see_each_other() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     let expected = [("ada@a.test".to_owned(), "owner".to_owned()), ("bob@a.test".to_owned(), "member".to_owned())];
     assert_eq!(app.members(&ada, &org).await, expected);
@@ -20,7 +22,7 @@ async fn members_see_each_other() {
 
 #[tokio::test]
 async fn only_owners_change_members() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     let cy = app.joined(&ada, &org, "cy@a.test", "member").await;
     for refused in [
@@ -43,7 +45,7 @@ async fn only_owners_change_members() {
 
 #[tokio::test]
 async fn removed_members_lose_access_at_once() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     assert_eq!(app.get(bob.credentials(), KEYS).await.status, 200);
     assert_eq!(app.remove(&ada, &org, &bob).await.status, 204);
@@ -57,7 +59,7 @@ async fn removed_members_lose_access_at_once() {
 /// An owner of one organization must not sign its members out of others.
 #[tokio::test]
 async fn role_changes_apply_at_once_without_ending_sessions() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     let own = app.create_organization(&bob, "bob.test").await.text("id").to_owned();
     let other = app.second_server().await;
@@ -66,7 +68,7 @@ async fn role_changes_apply_at_once_without_ending_sessions() {
             let path = format!("{url}{KEYS}?organization_id={org}");
             client().request(method, path).bearer_auth(bob.session()).json(&json!({})).send()
         };
-        let (created, listed) = (ask(app.url(), Method::POST).await.unwrap(), ask(&other.url, Method::GET).await.unwrap());
+        let (created, listed) = (ask(&app.url(""), Method::POST).await.unwrap(), ask(&other.url, Method::GET).await.unwrap());
         let created_there = ask(&other.url, Method::POST).await.unwrap();
         assert_eq!(created.status(), created_there.status(), "both processes agree");
         (created.status().as_u16(), listed.status().as_u16())
@@ -87,7 +89,7 @@ async fn role_changes_apply_at_once_without_ending_sessions() {
 
 #[tokio::test]
 async fn members_can_leave() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let cy = app.joined(&ada, &org, "cy@a.test", "member").await;
     let key = app.create(bob.credentials(), &json!({})).await;
@@ -110,7 +112,7 @@ async fn members_can_leave() {
 
 #[tokio::test]
 async fn the_last_owner_cannot_leave_or_step_down() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     assert_eq!(app.remove(&ada, &org, &ada).await.refusal(), (409, "conflict"));
     assert_eq!(app.set_role(&ada, &org, &ada, "member").await.refusal(), (409, "conflict"));

@@ -1,9 +1,10 @@
 //! Ids in paths: invalid, foreign and unknown ids get the same response (threat rows X28, X29).
 
 use crate::routes::GOLDEN;
-use crate::test_app::{Credentials, TestApp, TestResponse};
+use crate::test_app::{Identity, Requests as _};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
+use service_kit::testing::{Credentials, TestResponse};
 
 /// Invalid ids, and spellings of unknown ones.
 const IDS: [&str; 12] = [
@@ -32,7 +33,7 @@ fn assert_says_nothing_of_the_inside(answer: &TestResponse, at: &str) {
 
 #[tokio::test]
 async fn x29_invalid_and_unknown_ids_get_the_same_404() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let org = app.seed().org("owner", OrgType::ContentOwner).await.id;
     let key = app.seed().key(org, OrgType::ContentOwner, &[Scope::IdentityRead, Scope::IdentityWrite]).await;
     let member = app.session("member@a.test", &[org]).await;

@@ -1,14 +1,14 @@
 //! Sign-in at a real OpenID Connect provider: the npm package `oidc-provider`, used as by a browser. Fails without Node or the
 //! registry.
 
-use crate::test_app::{Credentials, SESSION, TestApp, sign_in};
+use crate::test_app::{Identity, Requests as _, SESSION, TestApp, sign_in};
 use identity_api::sign_in::SignInSettings;
 use reqwest::cookie::{CookieStore, Jar};
 use reqwest::{Client, Method, Response, Url};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::settings::SecretSetting;
-use service_kit::testing::npm_package;
+use service_kit::testing::{Credentials, npm_package};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl RealProvider {
         let oidc_allow = self.issuer.trim_start_matches("http://").parse().unwrap();
         let settings =
             SignInSettings { oidc_providers: Some(SecretSetting::from(providers.to_string())), oidc_allow, ..sign_in() };
-        TestApp::open_for(Clock::System, settings).await
+        Identity::open_for(Clock::System, settings).await
     }
 }
 
@@ -93,7 +93,7 @@ impl<'a> Browser<'a> {
 
     /// Sends requests for the public URL to the listen address.
     async fn get(&self, url: &str) -> Response {
-        self.client.get(url.replace("http://telemetry.test", self.app.url())).send().await.unwrap()
+        self.client.get(url.replace("http://telemetry.test", &self.app.url(""))).send().await.unwrap()
     }
 
     /// Returns a redirect's target.
@@ -109,7 +109,7 @@ impl<'a> Browser<'a> {
 
     /// Signs in and returns the URL of the callback.
     async fn walk(&self, login: &str) -> String {
-        let mut response = self.get(&format!("{}{START}", self.app.url())).await;
+        let mut response = self.get(&format!("{}{START}", &self.app.url(""))).await;
         for _ in 0..20 {
             if let Some(next) = Self::next(&response) {
                 if next.starts_with("http://telemetry.test") {
@@ -154,7 +154,7 @@ async fn provider_and_email_sign_in_open_the_same_account() {
     let session = opened["session_id"].as_str().unwrap();
     let me = app.get(Credentials::Session(session), SESSION).await.body;
     assert_eq!(me["user"], app.get(Credentials::Session(&by_mail), SESSION).await.body["user"], "one account, two ways in");
-    assert_eq!(browser.get(&format!("{}{SESSION}", app.url())).await.status(), 200, "the browser is signed in");
+    assert_eq!(browser.get(&format!("{}{SESSION}", app.url(""))).await.status(), 200, "the browser is signed in");
 
     let again = Browser::new(&app);
     let (status, opened_again) = json_of(again.get(&again.walk("jane").await).await).await;
@@ -168,7 +168,7 @@ async fn callbacks_work_only_once_and_in_one_browser() {
     let provider = RealProvider::start().await;
     let app = provider.app().await;
     let browser = Browser::new(&app);
-    let started = browser.get(&format!("{}{START}", app.url())).await;
+    let started = browser.get(&format!("{}{START}", app.url(""))).await;
     let journey = started.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
     let to = Url::parse(started.headers()["location"].to_str().unwrap()).unwrap();
     let parameters: Vec<String> = to.query_pairs().map(|(name, _)| name.into_owned()).collect();
@@ -185,10 +185,10 @@ async fn callbacks_work_only_once_and_in_one_browser() {
     let elsewhere = Browser::new(&app);
     let (status, refused) = json_of(elsewhere.get(&back).await).await;
     assert_eq!((status, &refused["code"]), (401, &json!("unauthenticated")), "a browser that didn't start the sign-in");
-    elsewhere.get(&format!("{}{START}", app.url())).await;
+    elsewhere.get(&format!("{}{START}", app.url(""))).await;
     assert_eq!(elsewhere.get(&back).await.status(), 401, "a browser that started another sign-in");
 
-    let kept = browser.cookies.cookies(&app.url().parse().unwrap()).unwrap();
+    let kept = browser.cookies.cookies(&app.url("").parse().unwrap()).unwrap();
     assert_eq!(browser.get(&back).await.status(), 200);
     assert_eq!(browser.get(&back).await.status(), 401, "the sign-in is finished");
     let path = back.replace("http://telemetry.test", "");

@@ -1,7 +1,7 @@
 //! Invalid and hostile responses from OpenID Connect providers.
 
 use crate::forged_provider::{Claims, ForgedProvider, SECRET};
-use crate::test_app::{Credentials, TestApp, TestResponse, answer, sign_in};
+use crate::test_app::{Identity, TestApp, sign_in};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -12,7 +12,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::settings::{SecretSetting, WebhookSettings};
-use service_kit::testing::{DnsRecord, TestDns, TestReceiver, TestServer, TestStores};
+use service_kit::testing::{Credentials, DnsRecord, TestDns, TestReceiver, TestResponse, TestServer, TestStores, send_request};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 use url::Url;
@@ -35,12 +35,12 @@ async fn app(providers_at: &[(&str, &ForgedProvider)]) -> TestApp {
     let providers = SecretSetting::from(json!(written.collect::<Vec<_>>()).to_string());
     let hosts: Vec<&str> = providers_at.iter().map(|(_, provider)| provider.host()).collect();
     let settings = SignInSettings { oidc_providers: Some(providers), oidc_allow: hosts.join(",").parse().unwrap(), ..sign_in() };
-    TestApp::open_for(Clock::manual(Clock::System.now()), settings).await
+    Identity::open_for(Clock::manual(Clock::System.now()), settings).await
 }
 
 async fn leave(app: &TestApp, provider: &'static str) -> PendingSignIn {
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().build().unwrap();
-    let started = client.get(format!("{}/api/v1/identity/auth/oidc/{provider}", app.url())).send().await.unwrap();
+    let started = client.get(format!("{}/api/v1/identity/auth/oidc/{provider}", app.url(""))).send().await.unwrap();
     assert_eq!(started.status(), 303);
     let cookie = started.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
     let to: Url = started.headers()["location"].to_str().unwrap().parse().unwrap();
@@ -52,7 +52,7 @@ async fn leave(app: &TestApp, provider: &'static str) -> PendingSignIn {
 async fn arrive_with(app: &TestApp, provider: &str, query: &str, cookie: Option<&str>) -> TestResponse {
     let path = format!("/api/v1/identity/auth/oidc/{provider}/callback?{query}");
     let request = app.request(Method::GET, &path, Credentials::Nothing);
-    answer(cookie.into_iter().fold(request, |request, cookie| request.header("cookie", cookie))).await
+    send_request(cookie.into_iter().fold(request, |request, cookie| request.header("cookie", cookie))).await
 }
 
 async fn arrive(app: &TestApp, left: &PendingSignIn) -> TestResponse {
@@ -248,7 +248,7 @@ async fn unavailable_and_inconsistent_providers_return_503() {
     ]);
     let oidc_allow = format!("127.0.0.1:9,{}", forged.host()).parse().unwrap();
     let settings = SignInSettings { oidc_providers: Some(SecretSetting::from(wrong.to_string())), oidc_allow, ..sign_in() };
-    let app = TestApp::open_for(Clock::System, settings).await;
+    let app = Identity::open_for(Clock::System, settings).await;
     for id in ["away", "wrong"] {
         let refused = app.get(Credentials::Nothing, &format!("/api/v1/identity/auth/oidc/{id}")).await;
         assert_eq!(refused.refusal(), (503, "unavailable"), "{id}");
@@ -331,7 +331,8 @@ async fn s5_providers_cannot_reach_internal_addresses() {
         ..sign_in()
     };
     let outside = WebhookSettings { dns_server: Some(dns.address), ..WebhookSettings::default() };
-    let app = TestApp::open_as(TestStores::unprepared().await, Clock::System, outside, settings, DomainSettings::default()).await;
+    let app =
+        Identity::open_as(TestStores::unprepared().await, Clock::System, outside, settings, DomainSettings::default()).await;
     for provider in &written {
         let path = format!("/api/v1/identity/auth/oidc/{}", provider["id"].as_str().unwrap());
         assert_eq!(app.get(Credentials::Nothing, &path).await.refusal(), (503, "unavailable"), "{path}");
@@ -347,13 +348,13 @@ async fn callbacks_redirect_browsers_to_the_console() {
     let page = Some("http://telemetry.test/sign-in".parse().unwrap());
     let (providers, oidc_allow) = (Some(SecretSetting::from(written.to_string())), forged.host().parse().unwrap());
     let settings = SignInSettings { oidc_providers: providers, oidc_allow, sign_in_url: page, ..sign_in() };
-    let app = TestApp::open_for(Clock::manual(Clock::System.now()), settings).await;
+    let app = Identity::open_for(Clock::manual(Clock::System.now()), settings).await;
     let listed = app.get(Credentials::Nothing, "/api/v1/identity/auth/oidc").await;
     assert_eq!(listed.body, json!([{"id": "forged", "issuer": forged.issuer()}]));
 
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().build().unwrap();
     let arrive_as = async |left: &PendingSignIn, state: &str, accept: &str| {
-        let url = format!("{}/api/v1/identity/auth/oidc/forged/callback?code=c&state={state}", app.url());
+        let url = format!("{}/api/v1/identity/auth/oidc/forged/callback?code=c&state={state}", app.url(""));
         client.get(url).header("cookie", &left.cookie).header("accept", accept).send().await.unwrap()
     };
     const BROWSER: &str = "text/html,application/xhtml+xml,*/*;q=0.8";

@@ -1,9 +1,11 @@
 //! Races of forty callers: one owner remains, an invite is claimed once, a request is reviewed once, a host has one owner.
 
+use crate::people::People as _;
 use crate::people::{PLATFORM_REQUESTS, PROVISIONED, Person};
 use crate::races::{PARALLEL, at_once, rounds};
-use crate::test_app::{Credentials, TestApp};
+use crate::test_app::{Identity, Requests as _};
 use serde_json::json;
+use service_kit::testing::Credentials;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ const USUAL_ROUNDS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_owner_remains_when_owners_remove_each_other() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     for round in 0..rounds(USUAL_ROUNDS) {
         let ada = app.person(&format!("ada{round}@a.test")).await;
         let org = app.create_organization(&ada, &format!("a{round}.test")).await.text("id").to_owned();
@@ -38,7 +40,7 @@ async fn one_owner_remains_when_owners_remove_each_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_one_of_forty_invite_claims_wins() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     let (_, key) = app.partner("partner").await;
     let hook = app.subscribe(&key, &["invite.claimed"]).await;
     let ada = app.person("ada@a.test").await;
@@ -58,7 +60,7 @@ async fn only_one_of_forty_invite_claims_wins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_one_of_forty_reviews_wins() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     let (ada, operator) = (app.person("ada@a.test").await, app.operator("op@svc.test").await);
     for round in 0..rounds(USUAL_ROUNDS) {
         let id = app.ask_for(&ada, PLATFORM_REQUESTS, "Partner").await.text("id").to_owned();
@@ -81,7 +83,7 @@ async fn only_one_of_forty_reviews_wins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_one_of_forty_attestations_wins() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     let (_, key) = app.partner("partner").await;
     for round in 0..rounds(USUAL_ROUNDS) {
         let body = json!({"name": "Owner", "domain": format!("a{round}.test"), "attest": true});
@@ -100,7 +102,7 @@ async fn only_one_of_forty_attestations_wins() {
 /// Of concurrent invites to the same person, one stays open.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_last_of_forty_invites_stays_open() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
     let invited = at_once(&app, |app, _| {
         let (ada, org) = (ada.clone(), org.clone());

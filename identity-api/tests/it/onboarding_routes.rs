@@ -1,8 +1,10 @@
 //! Credentials of operators and partners, and keys next to sessions, on every route (S3).
 
+use crate::people::People as _;
 use crate::routes::registered;
-use crate::test_app::{Credentials, TestApp, UNKNOWN_ID};
+use crate::test_app::{Identity, Requests as _, UNKNOWN_ID};
 use reqwest::Method;
+use service_kit::testing::Credentials;
 
 /// The routes, each with an empty object as the body and an unknown id if it takes one.
 const GOLDEN: [(&str, &str, [u16; 4]); 24] = [
@@ -35,7 +37,7 @@ const GOLDEN: [(&str, &str, [u16; 4]); 24] = [
 
 #[tokio::test]
 async fn operator_and_partner_routes_match_the_table() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let operator = app.operator("op@svc.test").await;
     let ((partner, trusted), (_, untrusted)) = (app.platform("partner").await, app.platform("untrusted").await);
     app.trust(partner, true).await;

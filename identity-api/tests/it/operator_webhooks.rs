@@ -1,11 +1,15 @@
 //! Webhook endpoints and deliveries as operators see them. The tests write the results that stream-workers would write; end-to-end tests
 //! cover the real ones.
 
+use crate::audit_trail::AuditTrail as _;
 use crate::operators::assert_sorts;
-use crate::test_app::{Credentials, TestApp, TestResponse, UNKNOWN_ID, WEBHOOKS};
+use crate::people::People as _;
+use crate::test_app::{Identified, Identity, Requests as _, TestApp, UNKNOWN_ID, WEBHOOKS};
+use crate::webhook_endpoint_states::EndpointStates as _;
 use chrono::TimeDelta;
 use reqwest::Method;
 use serde_json::{Value, json};
+use service_kit::testing::{Credentials, TestResponse};
 use uuid::Uuid;
 
 const ALL: &str = "/api/v1/identity/operator/webhooks";
@@ -16,20 +20,21 @@ const REFUSED: &str = "status = 'dead_letter', ended_at = now(), attempts = 8, l
 const TAKEN: &str = "status = 'delivered', ended_at = now(), attempts = 1, last_attempt_at = '2026-11-01T12:00:00Z', \
                      last_outcome = 'delivered', last_status_code = 204, last_duration_ms = 2";
 
-impl TestApp {
+pub(crate) trait WebhookReads: Identified {
     async fn hook(&self, key: &str, url: &str) -> TestResponse {
-        let created = self.post(Credentials::Key(key), WEBHOOKS, &json!({"url": url, "event_types": ["invite.claimed"]})).await;
+        let created =
+            self.app().post(Credentials::Key(key), WEBHOOKS, &json!({"url": url, "event_types": ["invite.claimed"]})).await;
         assert_eq!(created.status, 201, "{}", created.body);
         created
     }
 
     /// Sends a test event and stores a result, as stream-workers does.
     async fn attempted(&self, key: &str, hook: &TestResponse, set: &'static str) -> String {
-        let sent = self.test_webhook(key, hook).await;
+        let sent = self.app().test_webhook(key, hook).await;
         assert_eq!(sent.status, 202, "{}", sent.body);
         let written = sqlx::query(sqlx::AssertSqlSafe(format!("UPDATE webhook_queue SET {set} WHERE delivery_id = $1")))
             .bind(sent.text("id").parse::<Uuid>().unwrap())
-            .execute(&self.stores.pool)
+            .execute(&self.app().stores.pool)
             .await
             .unwrap();
         assert_eq!(written.rows_affected(), 1);
@@ -37,7 +42,7 @@ impl TestApp {
     }
 
     async fn listed(&self, shows: Credentials<'_>, path: &str) -> Vec<Value> {
-        let listed = self.get(shows, path).await;
+        let listed = self.app().get(shows, path).await;
         assert_eq!(listed.status, 200, "{path}: {}", listed.body);
         listed.body.as_array().unwrap().clone()
     }
@@ -45,7 +50,7 @@ impl TestApp {
     /// Returns operators' reads in the trail of the key's organization, oldest first.
     async fn looked_at(&self, key: &str) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let trail = self.trail_of(key, "").await;
+        let trail = self.app().trail_of(key, "").await;
         let of_operators = trail.iter().rev().filter(|entry| entry["actor"]["kind"] == "operator");
         of_operators
             .map(|entry| {
@@ -57,6 +62,8 @@ impl TestApp {
     }
 }
 
+impl WebhookReads for TestApp {}
+
 fn webhook_path(hook: &TestResponse, rest: &str) -> String {
     format!("{ALL}/{}{rest}", hook.text("id"))
 }
@@ -67,7 +74,7 @@ fn ids(listed: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn operators_list_and_filter_all_endpoints() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let operator = app.operator("op@svc.test").await;
     assert_eq!(app.listed(operator.credentials(), ALL).await, Vec::<Value>::new());
     let ((org, owner), (other, stranger)) = (app.org("First Publisher").await, app.org("Second Publisher").await);
@@ -126,7 +133,7 @@ async fn operators_list_and_filter_all_endpoints() {
 
 #[tokio::test]
 async fn operators_sort_endpoints() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let operator = app.operator("op@svc.test").await;
     let ((_, owner), (_, stranger)) = (app.org("b publisher").await, app.org("A Publisher").await);
     for (key, url, attempts) in [
@@ -154,7 +161,7 @@ async fn operators_sort_endpoints() {
 
 #[tokio::test]
 async fn operators_can_find_deleted_endpoints_only_by_id() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let operator = app.operator("op@svc.test").await;
     let (org, owner) = app.org("owner").await;
     let hook = app.hook(&owner, "https://hooks.a.test/in").await;
@@ -190,7 +197,7 @@ async fn operators_can_find_deleted_endpoints_only_by_id() {
 
 #[tokio::test]
 async fn operators_see_the_same_delivery_log_as_owners() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let operator = app.operator("op@svc.test").await;
     let (_, owner) = app.org("owner").await;
     let hook = app.hook(&owner, "https://hooks.a.test/in").await;
@@ -219,7 +226,7 @@ async fn operators_see_the_same_delivery_log_as_owners() {
 #[tokio::test]
 async fn operators_do_not_see_secrets_payloads_or_url_paths() {
     const MARK: &str = "pl4nted";
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let operator = app.operator("op@svc.test").await;
     let (_, owner) = app.org("owner").await;
     let hook = app.hook(&owner, &format!("https://hooks.a.test/services/{MARK}?token={MARK}&{MARK}=1")).await;
@@ -255,7 +262,7 @@ async fn operators_do_not_see_secrets_payloads_or_url_paths() {
 
 #[tokio::test]
 async fn w6_only_operators_see_other_organizations_endpoints() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, owner) = app.org("owner").await;
     let hook = app.hook(&owner, "https://hooks.a.test/in").await;
     app.attempted(&owner, &hook, FAILED).await;
@@ -291,7 +298,7 @@ async fn w6_only_operators_see_other_organizations_endpoints() {
 
 #[tokio::test]
 async fn audits_operator_reads_once_a_day() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let (operator, second) = (app.operator("op@svc.test").await, app.operator("two@svc.test").await);
     let ((_, owner), (_, other)) = (app.org("owner").await, app.org("other").await);
     let (first, next) = (app.hook(&owner, "https://one.a.test/").await, app.hook(&owner, "https://two.a.test/").await);

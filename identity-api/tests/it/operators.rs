@@ -1,8 +1,10 @@
 //! Organizations as operators see them.
 
+use crate::people::People as _;
 use crate::people::Person;
-use crate::test_app::{Credentials, TestApp};
+use crate::test_app::{Identity, Requests as _, TestApp};
 use serde_json::{Value, json};
+use service_kit::testing::Credentials;
 
 const ALL: &str = "/api/v1/identity/operator/organizations";
 
@@ -44,7 +46,7 @@ pub(crate) async fn assert_sorts(
 
 #[tokio::test]
 async fn operators_sort_organizations() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let operator = app.operator("op@svc.test").await;
     app.create_owner("ada@a.test", "zeta.test").await;
     for name in ["beta.test", "Alpha.test", "alpha.test"] {
@@ -60,7 +62,7 @@ async fn operators_sort_organizations() {
 
 #[tokio::test]
 async fn operators_search_organizations_by_name_or_domain() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let operator = app.operator("op@svc.test").await;
     let (ada, founded) = app.create_owner("ada@a.test", "wished.test").await;
     let (owner, _) = app.owner_of("news.test").await;

@@ -4,8 +4,9 @@ use crate::domains::{register, verify};
 use crate::fake_internet::FakeInternet;
 use crate::late_revocations::begin;
 use crate::test_app::{
-    Credentials, DELEGATIONS, DRAINS, KEYS, SESSION, SETTINGS, TestApp, TestResponse, WEBHOOKS, answer, manual_clock, sign_in,
+    DELEGATIONS, DRAINS, Identity, KEYS, Requests as _, SESSION, SETTINGS, TestApp, WEBHOOKS, manual_clock, sign_in,
 };
+use crate::webhook_endpoint_states::EndpointStates as _;
 use chrono::TimeDelta;
 use identity_api::domains::DomainSettings;
 use identity_api::sign_in::SignInSettings;
@@ -18,7 +19,7 @@ use service_kit::auth::{API_KEY_HEADER, Tenant};
 use service_kit::clock::Clock;
 use service_kit::identity_tables::IdentityTables;
 use service_kit::settings::WebhookSettings;
-use service_kit::testing::{TestStores, eventually};
+use service_kit::testing::{Credentials, TestResponse, TestStores, eventually, send_request};
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use tokio::task::JoinSet;
 
 /// Opens an app with a budget of `identity_bytes` per hour and organization.
 async fn open_with(identity_bytes: u64, clock: Clock) -> TestApp {
-    TestApp::open_for(clock, SignInSettings { identity_bytes, ..sign_in() }).await
+    Identity::open_for(clock, SignInSettings { identity_bytes, ..sign_in() }).await
 }
 
 async fn change_setting(app: &TestApp, key: &str, value: bool) -> TestResponse {
@@ -92,7 +93,7 @@ async fn person_budget_limits_created_organizations() {
     let session = app.session("ann@example.com", &[]).await;
     let create = async |number: usize| {
         let request = app.request(Method::POST, "/api/v1/identity/organizations", Credentials::Session(&session));
-        answer(request.json(&json!({"name": format!("Organization {number}"), "org_type": "content_owner", "domain": format!("a{number}.example.com")}))).await
+        send_request(request.json(&json!({"name": format!("Organization {number}"), "org_type": "content_owner", "domain": format!("a{number}.example.com")}))).await
     };
     let mut statuses = Vec::new();
     for number in 0..20 {
@@ -104,7 +105,7 @@ async fn person_budget_limits_created_organizations() {
 
 #[tokio::test]
 async fn f52_limits_endpoint_tests_to_five_per_minute() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (_, owner) = app.org("owner").await;
     let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
     let sent = app.test_webhook(&owner, &endpoint).await;
@@ -125,7 +126,7 @@ async fn f52_limits_endpoint_tests_to_five_per_minute() {
 
 #[tokio::test]
 async fn limits_organization_tests_to_twenty_per_minute() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((_, busy), (_, other)) = (app.org("busy").await, app.org("other").await);
     let mut accepted = 0;
     for _ in 0..6 {
@@ -143,7 +144,7 @@ async fn limits_organization_tests_to_twenty_per_minute() {
 /// Organizations can't use up the rate of another organization's endpoint.
 #[tokio::test]
 async fn testing_foreign_endpoints_does_not_count() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((_, owner), (_, stranger)) = (app.org("owner").await, app.org("stranger").await);
     let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
     for _ in 0..10 {
@@ -154,7 +155,7 @@ async fn testing_foreign_endpoints_does_not_count() {
 
 #[tokio::test]
 async fn f51_an_organizations_keys_share_a_rate() {
-    let app = TestApp::open_for(Clock::System, SignInSettings { identity_rate: 2, ..sign_in() }).await;
+    let app = Identity::open_for(Clock::System, SignInSettings { identity_rate: 2, ..sign_in() }).await;
     let (org, _) = app.org("busy").await;
     let mut statuses = Vec::new();
     for _ in 0..40 {
@@ -169,7 +170,7 @@ async fn f51_an_organizations_keys_share_a_rate() {
 
 #[tokio::test]
 async fn organizations_have_at_most_1000_active_keys() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, owner) = app.org("owner").await;
     add_keys(&app, org, MAX_KEYS - 3).await;
     let create = async || app.create(Credentials::Key(&owner), &json!({"name": "one more"})).await;
@@ -185,7 +186,7 @@ async fn organizations_have_at_most_1000_active_keys() {
 
 #[tokio::test]
 async fn key_lists_contain_at_most_1000_revoked_keys() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, owner) = app.org("owner").await;
     add_keys(&app, org, 3_000).await;
     sqlx::query("UPDATE api_keys SET revoked_at = now() WHERE name = 'many'").execute(&app.stores.pool).await.unwrap();
@@ -195,7 +196,7 @@ async fn key_lists_contain_at_most_1000_revoked_keys() {
 
 #[tokio::test]
 async fn organizations_have_at_most_1000_members() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, _) = app.org("owner").await;
     let session = app.session("owner@example.com", &[org]).await;
     sqlx::query(
@@ -209,7 +210,7 @@ async fn organizations_have_at_most_1000_members() {
     let path = format!("/api/v1/identity/organizations/{org}/members");
     let invite = async |name: &str| {
         let body = json!({"email": format!("{name}@example.com")});
-        answer(app.request(Method::POST, &path, Credentials::Session(&session)).json(&body)).await
+        send_request(app.request(Method::POST, &path, Credentials::Session(&session)).json(&body)).await
     };
     assert_eq!(invite("ann").await.status, 201);
     assert_eq!(invite("joe").await.refusal(), (409, "conflict"));
@@ -257,7 +258,7 @@ async fn assert_half_of_the_slots_stay_free<F>(
 
 #[tokio::test]
 async fn one_organization_cannot_use_all_connections() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     let (org, key) = app.org("waiting").await;
     let lock = sqlx::query("SELECT 1 FROM organizations WHERE id = $1 FOR UPDATE").bind(org.0);
     assert_half_of_the_slots_stay_free(&app, HALF_OF_KEYS, lock, |_| {
@@ -269,7 +270,7 @@ async fn one_organization_cannot_use_all_connections() {
 
 #[tokio::test]
 async fn f72_one_person_cannot_use_all_connections() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     let session = app.session("ann@example.com", &[]).await;
     let lock = sqlx::query("SELECT 1 FROM users WHERE email = 'ann@example.com' FOR UPDATE");
     assert_half_of_the_slots_stay_free(&app, HALF_OF_SESSIONS, lock, |number| {
@@ -282,7 +283,7 @@ async fn f72_one_person_cannot_use_all_connections() {
 
 #[tokio::test]
 async fn people_share_slots_across_their_organizations() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     let mut own = Vec::new();
     for number in 0..8 {
         own.push(app.org(&format!("own {number}")).await.0);
@@ -302,7 +303,7 @@ async fn people_share_slots_across_their_organizations() {
 /// Otherwise, a leaked key could delay its own revocation.
 #[tokio::test]
 async fn f72_keys_never_delay_their_owners_sessions() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     let mut own = Vec::new();
     for number in 0..8 {
         own.push(app.org(&format!("own {number}")).await);
@@ -334,7 +335,7 @@ async fn f72_keys_never_delay_their_owners_sessions() {
 
 #[tokio::test]
 async fn f75_keys_belong_to_the_earliest_owners_share() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, key) = app.org("many hands").await;
     let hash = PlainApiKey::parse(&key).unwrap().hash();
     let tables = IdentityTables::new(app.stores.pool.clone());
@@ -371,7 +372,7 @@ async fn change_without_body(app: &TestApp, key: &str) -> TcpStream {
 
 #[tokio::test]
 async fn f70_unsent_bodies_do_not_occupy_a_slot() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let mut open = Vec::new();
     for (number, share) in SHARES.into_iter().enumerate() {
         let (_, key) = app.org(&format!("slow {number}")).await;
@@ -392,7 +393,7 @@ async fn f71_hanging_domain_checks_do_not_occupy_a_slot() {
     let (outside, domains) = internet.settings();
     let outside = WebhookSettings { webhook_allow: format!("a.test:{port}").parse().unwrap(), ..outside };
     let domains = DomainSettings { verification_port: port, ..domains };
-    let app = Arc::new(TestApp::open_on(TestStores::unprepared().await, Clock::System, outside, domains).await);
+    let app = Arc::new(Identity::open_on(TestStores::unprepared().await, Clock::System, outside, domains).await);
     let (mut checks, mut open) = (JoinSet::new(), Vec::new());
     for (number, share) in SHARES.into_iter().enumerate() {
         let (_, key) = app.org(&format!("slow {number}")).await;
@@ -412,16 +413,16 @@ async fn f71_hanging_domain_checks_do_not_occupy_a_slot() {
 
 #[tokio::test]
 async fn every_list_has_pages() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, owner) = app.owner_of("a.test").await;
     let session = app.session("owner@example.com", &[org]).await;
     add_keys(&app, org, 8).await;
     let (key, person) = (Credentials::Key(&owner), Credentials::Session(&session));
-    let (whole, total) = app.page(key, KEYS).await;
+    let (whole, total) = app.listed_with_total(key, KEYS).await;
     assert_eq!((whole.len(), total.as_str()), (10, "10"));
     let mut walked = Vec::new();
     for offset in [0, 4, 8] {
-        let (items, total) = app.page(key, &format!("{KEYS}?limit=4&offset={offset}")).await;
+        let (items, total) = app.listed_with_total(key, &format!("{KEYS}?limit=4&offset={offset}")).await;
         assert_eq!((items.len(), total.as_str()), ([4, 4, 2][offset / 4], "10"));
         walked.extend(items);
     }
@@ -429,23 +430,23 @@ async fn every_list_has_pages() {
     let ids = |items: &[Value]| items.iter().map(|item| item["id"].clone()).collect::<Vec<_>>();
     assert_eq!(ids(&walked), ids(&whole));
     for list in ["analysts", "delegations", "delegation-requests", "domains", "drains", "webhooks"] {
-        let (items, total) = app.page(key, &format!("/api/v1/identity/{list}?limit=1")).await;
+        let (items, total) = app.listed_with_total(key, &format!("/api/v1/identity/{list}?limit=1")).await;
         assert_eq!(items.len().to_string(), total, "{list}");
     }
     let of_organization = [format!("organizations/{org}/members"), format!("organizations/{org}/invites")];
     let of_person = ["organizations", "platform-access-requests", "agent-access-requests"].map(str::to_owned);
     for list in of_organization.iter().chain(&of_person) {
         let path = format!("/api/v1/identity/{list}");
-        let (items, total) = app.page(person, &format!("{path}?offset=1000000")).await;
+        let (items, total) = app.listed_with_total(person, &format!("{path}?offset=1000000")).await;
         assert!(items.is_empty() && total.parse::<usize>().unwrap() <= 1, "{list}: {total}");
-        let refused = answer(app.request(Method::GET, &format!("{path}?limit=0"), person)).await;
+        let refused = send_request(app.request(Method::GET, &format!("{path}?limit=0"), person)).await;
         assert_eq!(refused.refusal(), (400, "invalid_parameter"), "{list}");
     }
 }
 
 #[tokio::test]
 async fn delegation_pages_have_at_most_1000_items() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (partner, key) = app.platform("partner").await;
     sqlx::query(
         "WITH owners AS (INSERT INTO organizations (name, org_type) SELECT 'o' || n, 'content_owner' FROM generate_series(1, 1003) n \
@@ -457,8 +458,8 @@ async fn delegation_pages_have_at_most_1000_items() {
     .execute(&app.stores.pool)
     .await
     .unwrap();
-    let (items, total) = app.page(Credentials::Key(&key), DELEGATIONS).await;
+    let (items, total) = app.listed_with_total(Credentials::Key(&key), DELEGATIONS).await;
     assert_eq!((items.len(), total.as_str()), (1_000, "1003"));
-    let (items, total) = app.page(Credentials::Key(&key), &format!("{DELEGATIONS}?offset=1000")).await;
+    let (items, total) = app.listed_with_total(Credentials::Key(&key), &format!("{DELEGATIONS}?offset=1000")).await;
     assert_eq!((items.len(), total.as_str()), (3, "1003"));
 }

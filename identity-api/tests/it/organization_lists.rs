@@ -1,9 +1,11 @@
 //! Limits on the lists of a person's organizations (threat row F51).
 
 use crate::people::ORGANIZATIONS;
-use crate::test_app::{Credentials, DOMAINS, SESSION, TestApp};
+use crate::people::People as _;
+use crate::test_app::{DOMAINS, Identity, Requests as _, SESSION, TestApp};
 use schemas::ids::OrgId;
 use serde_json::json;
+use service_kit::testing::Credentials;
 use std::collections::BTreeSet;
 
 /// Registers `number` domains for each organization and verifies the last two.
@@ -23,7 +25,7 @@ async fn add_domains(app: &TestApp, orgs: &[OrgId], number: i64) {
 
 #[tokio::test]
 async fn organization_lists_show_ten_domains_each() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let mut own = Vec::new();
     for number in 0..20 {
         own.push(app.org(&format!("own {number}")).await.0);
@@ -31,7 +33,7 @@ async fn organization_lists_show_ten_domains_each() {
     let session = app.session("ann@example.com", &own).await;
     let person = Credentials::Session(&session);
     add_domains(&app, &own, 1_000).await;
-    let (listed, total) = app.page(person, ORGANIZATIONS).await;
+    let (listed, total) = app.listed_with_total(person, ORGANIZATIONS).await;
     assert_eq!((listed.len(), total.as_str()), (20, "20"));
     let bytes = serde_json::to_vec(&listed).unwrap().len();
     assert!(bytes <= 256 * 1024, "{bytes} bytes");
@@ -45,13 +47,14 @@ async fn organization_lists_show_ten_domains_each() {
     assert_eq!(shown, expected, "verified domains come first");
     let one = app.get(person, &format!("{ORGANIZATIONS}/{}", own[0])).await.body;
     assert_eq!((one["domains"].as_array().unwrap().len(), &one["domain"]), (1_000, &first["domain"]));
-    let (domains, total) = app.page(person, &format!("{DOMAINS}?organization_id={}&limit=100&offset=950", own[0])).await;
+    let (domains, total) =
+        app.listed_with_total(person, &format!("{DOMAINS}?organization_id={}&limit=100&offset=950", own[0])).await;
     assert_eq!((domains.len(), total.as_str()), (50, "1000"));
 }
 
 #[tokio::test]
 async fn organization_lists_have_at_most_100_items() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let session = app.session("ann@example.com", &[]).await;
     sqlx::query(
         "WITH many AS (INSERT INTO organizations (name, org_type) SELECT 'o' || n, 'content_owner' FROM generate_series(1, 999) n \
@@ -65,7 +68,7 @@ async fn organization_lists_have_at_most_100_items() {
     let person = Credentials::Session(&session);
     let mut walked = BTreeSet::new();
     for offset in (0..1_000).step_by(100) {
-        let (items, total) = app.page(person, &format!("{ORGANIZATIONS}?limit=1000&offset={offset}")).await;
+        let (items, total) = app.listed_with_total(person, &format!("{ORGANIZATIONS}?limit=1000&offset={offset}")).await;
         assert_eq!((items.len(), total.as_str()), (if offset < 900 { 100 } else { 99 }, "999"));
         walked.extend(items.iter().map(|item| item["id"].to_string()));
     }
@@ -74,7 +77,7 @@ async fn organization_lists_have_at_most_100_items() {
 
 #[tokio::test]
 async fn people_can_join_at_most_1000_organizations() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     sqlx::query(
         "WITH many AS (INSERT INTO organizations (name, org_type) SELECT 'o' || n, 'content_owner' FROM generate_series(1, 999) n \

@@ -1,17 +1,19 @@
 //! Organizations: create, list, show (threat row I1).
 
+use crate::people::People as _;
 use crate::people::{ORGANIZATIONS, Person};
-use crate::test_app::{Credentials, TestApp, UNKNOWN_ID};
+use crate::test_app::{Identity, Requests as _, TestApp, UNKNOWN_ID};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
+use service_kit::testing::Credentials;
 
-async fn found(app: &TestApp, by: &Person, body: &Value) -> crate::test_app::TestResponse {
+async fn found(app: &TestApp, by: &Person, body: &Value) -> service_kit::testing::TestResponse {
     app.post(by.credentials(), ORGANIZATIONS, body).await
 }
 
 #[tokio::test]
 async fn people_own_the_content_owners_they_create() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let (ada, eve) = (app.person("ada@a.test").await, app.person("eve@b.test").await);
     let founded = app.create_organization(&ada, "Bücher.test.").await;
     let org: OrgId = founded.text("id").parse().unwrap();
@@ -44,7 +46,7 @@ async fn people_own_the_content_owners_they_create() {
 
 #[tokio::test]
 async fn i1_keys_and_other_types_cannot_create_organizations() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ada = app.person("ada@a.test").await;
     let (_, key) = app.platform("platform").await;
     let before = app.count("SELECT count(*) FROM organizations").await;

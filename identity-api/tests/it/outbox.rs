@@ -1,8 +1,10 @@
 //! Changes and their webhook messages are atomic (threat row W7; docs/api/webhooks.md#retries).
 
 use crate::people::PROVISIONED;
-use crate::test_app::{Credentials, DELEGATIONS, TestApp, TestResponse};
+use crate::people::People as _;
+use crate::test_app::{DELEGATIONS, Identity, Requests as _, TestApp};
 use serde_json::{Value, json};
+use service_kit::testing::{Credentials, TestResponse};
 use sqlx::PgPool;
 
 const EVERYTHING: [&str; 4] = ["delegation.created", "delegation.revoked", "delegation_request.created", "invite.claimed"];
@@ -13,7 +15,7 @@ fn types(sent: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn w7_messages_go_only_to_subscribers() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let ((owner, owner_key), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let (_, stranger) = app.org("stranger").await;
     let owners = app.subscribe(&owner_key, &EVERYTHING).await;
@@ -60,7 +62,7 @@ async fn ids_that_differ(pool: &PgPool) -> i64 {
 
 #[tokio::test]
 async fn changes_and_their_messages_are_atomic() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((_, owner), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let (other, _) = app.platform("other").await;
     let hook = app.subscribe(&owner, &EVERYTHING).await;

@@ -1,11 +1,13 @@
 //! Partners: create organizations and attest domains.
 
+use crate::people::People as _;
 use crate::people::{ORGANIZATIONS, PROVISIONED};
-use crate::test_app::{Credentials, TestApp, TestResponse, UNKNOWN_ID};
+use crate::test_app::{Identity, Requests as _, TestApp, UNKNOWN_ID};
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::{Value, json};
 use service_kit::identity_tables::IdentityTables;
+use service_kit::testing::{Credentials, TestResponse};
 
 async fn provision(app: &TestApp, key: &str, body: &Value) -> TestResponse {
     app.post(Credentials::Key(key), PROVISIONED, body).await
@@ -22,7 +24,7 @@ async fn owner_of(app: &TestApp, domain: &str) -> Option<OrgId> {
 
 #[tokio::test]
 async fn partners_create_organizations_and_see_the_claim() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let (_, key) = app.partner("partner").await;
     let (_, other) = app.partner("other").await;
     let hook = app.subscribe(&key, &["invite.claimed"]).await;
@@ -60,7 +62,7 @@ async fn partners_create_organizations_and_see_the_claim() {
 
 #[tokio::test]
 async fn partners_attest_domains_only_for_their_own_customers() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((_, key), (_, other)) = (app.partner("partner").await, app.partner("other").await);
     let provisioned = provision(&app, &key, &json!({"name": "Owner", "domain": "a.test"})).await.body;
     let organization = &provisioned["organization"];
@@ -92,7 +94,7 @@ async fn partners_attest_domains_only_for_their_own_customers() {
 
 #[tokio::test]
 async fn cannot_attest_other_organizations_domains() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (_, key) = app.partner("partner").await;
     let early = provision(&app, &key, &json!({"name": "Early", "domain": "shop.a.test"})).await.body;
     let early = &early["organization"];

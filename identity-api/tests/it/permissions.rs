@@ -1,12 +1,14 @@
 //! Permissions to grant access, and how removing a person affects their delegations and endpoints (A4, A5, S17).
 
 use crate::admin::json_of;
+use crate::people::People as _;
 use crate::people::{Person, members_of};
-use crate::test_app::{Credentials, DELEGATIONS, DOMAINS, REQUESTS, TestApp, TestResponse, WEBHOOKS, until_served};
+use crate::test_app::{DELEGATIONS, DOMAINS, Identity, REQUESTS, Requests as _, TestApp, WEBHOOKS, until_served};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
+use service_kit::testing::{Credentials, TestResponse};
 
 async fn grant(app: &TestApp, by: Credentials<'_>, to: OrgId) -> TestResponse {
     app.post(by, DELEGATIONS, &json!({"grantee_org_id": to})).await
@@ -34,7 +36,7 @@ async fn in_force(app: &TestApp, by: &Person, path: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn keys_delegate_at_most_their_own_scopes() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((owner, _), (partner, partner_key)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let filed = app.request_delegation(&partner_key, "a.test").await;
     let approval = format!("{REQUESTS}/{}/approve", filed.text("id"));
@@ -57,7 +59,7 @@ async fn keys_delegate_at_most_their_own_scopes() {
 
 #[tokio::test]
 async fn members_cannot_grant_access() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     app.seed().verify(org.parse().unwrap(), "a.test").await;
     let ((one, _), (_, two)) = (app.platform("one").await, app.platform("two").await);
@@ -82,7 +84,7 @@ async fn members_cannot_grant_access() {
 
 #[tokio::test]
 async fn a18_rejects_release_enable_test_and_revoke_by_members() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     app.seed().verify(org.parse().unwrap(), "a.test").await;
     let domains = app.get(ada.credentials(), DOMAINS).await.body;
@@ -125,7 +127,7 @@ async fn a18_rejects_release_enable_test_and_revoke_by_members() {
 
 #[tokio::test]
 async fn removal_revokes_delegations_and_endpoints() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     app.seed().verify(org.parse().unwrap(), "a.test").await;
     let mut platforms = Vec::new();
@@ -156,7 +158,7 @@ async fn removal_revokes_delegations_and_endpoints() {
 
 #[tokio::test]
 async fn members_cannot_see_signing_secrets() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("member").await;
     let endpoint = set_up(&app, ada.credentials()).await;
     let sealed = async || -> Vec<u8> {
@@ -174,7 +176,7 @@ async fn members_cannot_see_signing_secrets() {
 /// Only the person who last replaced the secret knows it.
 #[tokio::test]
 async fn removing_a_person_deletes_endpoints_they_rotated_last() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let by_his_key = generate(&app, Credentials::Key(&generate(&app, bob.credentials()).await)).await;
     let mut endpoints = Vec::new();
@@ -203,7 +205,7 @@ async fn removing_a_person_deletes_endpoints_they_rotated_last() {
 #[tokio::test(flavor = "multi_thread")]
 async fn removal_wins_over_concurrent_secret_rotation() {
     const ROUNDS: usize = 10;
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
     for round in 0..ROUNDS {
         let eve = app.joined(&ada, &org, &format!("eve{round}@a.test"), "owner").await;
@@ -227,7 +229,7 @@ async fn removal_wins_over_concurrent_secret_rotation() {
 
 #[tokio::test]
 async fn removal_with_keep_keys_keeps_delegations_and_endpoints() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (platform, _) = app.platform("one").await;
     assert_eq!(grant(&app, bob.credentials(), platform).await.status, 201);
@@ -250,7 +252,7 @@ async fn removal_with_keep_keys_keeps_delegations_and_endpoints() {
 /// The same person's objects in another organization stay.
 #[tokio::test]
 async fn removal_does_not_affect_other_organizations() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (platform, _) = app.platform("one").await;
     let elsewhere = app.create_organization(&bob, "b.test").await.text("id").to_owned();
@@ -269,7 +271,7 @@ async fn removal_does_not_affect_other_organizations() {
 #[tokio::test(flavor = "multi_thread")]
 async fn removal_wins_over_concurrent_grants() {
     const ROUNDS: usize = 10;
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, org) = app.create_owner("ada@a.test", "a.test").await;
     let mut platforms = Vec::new();
     for name in ["one", "two", "three", "four"] {
@@ -300,7 +302,7 @@ async fn removal_wins_over_concurrent_grants() {
 
 #[tokio::test]
 async fn removing_an_operator_revokes_what_their_keys_created() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((org, owner), (platform, _)) = (app.org("one").await, app.platform("two").await);
     json_of(&app, "operator add op@x.test").await;
     let scopes = "--scope identity:write --scope telemetry:read";
@@ -317,7 +319,7 @@ async fn removing_an_operator_revokes_what_their_keys_created() {
 /// Also covers keys that a member created as an operator for the organization that removes the member.
 #[tokio::test]
 async fn removal_revokes_keys_created_as_operator() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (ada, bob, org) = app.ada_and_bob("owner").await;
     let (other, _) = app.org("other").await;
     json_of(&app, "operator add bob@a.test").await;

@@ -1,19 +1,22 @@
 //! Limits per person: invite emails, organizations, access requests.
 
+use crate::mailbox::Mailbox as _;
+use crate::people::People as _;
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, PROVISIONED, REVIEWS, invites_of, members_of};
 use crate::races::{PARALLEL, at_once};
-use crate::test_app::{Credentials, TestApp, sign_in};
+use crate::test_app::{Identity, Requests as _, TestApp, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use serde_json::json;
 use service_kit::clock::Clock;
+use service_kit::testing::Credentials;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 async fn open(invites: u32, invites_to_address: u32) -> TestApp {
     let sign_in = SignInSettings { invites, invites_to_address, ..sign_in() };
-    TestApp::open_for(Clock::manual(Clock::System.now()), sign_in).await
+    Identity::open_for(Clock::manual(Clock::System.now()), sign_in).await
 }
 
 #[tokio::test]

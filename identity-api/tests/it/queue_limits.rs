@@ -1,11 +1,11 @@
 //! An endpoint's queue never exceeds its limit, even under concurrency (threat row V12). Further deliveries are logged as dropped, and can
 //! be redelivered when there is room.
 
-use crate::test_app::{Credentials, DELEGATIONS, REQUESTS, TestApp, TestResponse, WEBHOOKS, until_served};
+use crate::test_app::{DELEGATIONS, Identity, REQUESTS, Requests as _, TestApp, WEBHOOKS, until_served};
 use futures::future::{join, join_all};
 use reqwest::Method;
 use serde_json::{Value, json};
-use service_kit::testing::size;
+use service_kit::testing::{Credentials, TestResponse, size};
 
 const ROOM: i64 = 5;
 
@@ -25,7 +25,7 @@ async fn logged(app: &TestApp, owner: &str, hook: &TestResponse, status: &str) -
 #[tokio::test(flavor = "multi_thread")]
 async fn forty_concurrent_changes_do_not_overfill_the_queue() {
     for _ in 0..size("TEST_ROUNDS", 2) {
-        let app = TestApp::open_with_backlog(5).await;
+        let app = Identity::open_with_backlog(5).await;
         let (_, owner) = app.owner_of("a.test").await;
         let hook = app.subscribe(&owner, &["delegation.created"]).await;
         let mut partners = Vec::new();
@@ -56,7 +56,7 @@ async fn forty_concurrent_changes_do_not_overfill_the_queue() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn full_queues_do_not_affect_other_endpoints() {
-    let app = TestApp::open_with_backlog(1).await;
+    let app = Identity::open_with_backlog(1).await;
     let (_, owner) = app.owner_of("a.test").await;
     let (_, other) = app.owner_of("b.test").await;
     let (full, roomy) =
@@ -74,7 +74,7 @@ async fn full_queues_do_not_affect_other_endpoints() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bulk_calls_in_opposite_order_do_not_deadlock() {
     const OWNERS: i64 = 12;
-    let app = TestApp::open_with_backlog(5).await;
+    let app = Identity::open_with_backlog(5).await;
     let mut there = Vec::new();
     for number in 0..OWNERS {
         let domain = format!("owner{number}.test");
@@ -108,7 +108,7 @@ async fn bulk_calls_in_opposite_order_do_not_deadlock() {
 /// A sender can use a hundredth of the queue, so it can't displace others' messages.
 #[tokio::test]
 async fn one_sender_can_fill_only_its_share_of_a_queue() {
-    let app = TestApp::open_with_backlog(200).await;
+    let app = Identity::open_with_backlog(200).await;
     let ((platform, key), (_, one), (_, other)) =
         (app.platform("platform").await, app.owner_of("a.test").await, app.owner_of("b.test").await);
     let theirs = app.subscribe(&key, &["delegation.created", "delegation.revoked"]).await;
@@ -132,7 +132,7 @@ async fn one_sender_can_fill_only_its_share_of_a_queue() {
 
 #[tokio::test]
 async fn unverified_senders_can_fill_only_half_of_a_queue() {
-    let app = TestApp::open_with_backlog(6).await;
+    let app = Identity::open_with_backlog(6).await;
     let (platform, key) = app.platform("platform").await;
     let hook = app.subscribe(&key, &["delegation.created"]).await;
     for number in 0..5 {

@@ -1,8 +1,9 @@
 //! Races of forty callers, decided by the database (S12; threat rows G3, G4, G6, G10, W4, W8).
 
-use crate::test_app::{Credentials, DELEGATIONS, TestApp, TestResponse, WEBHOOKS, until_served};
+use crate::test_app::{DELEGATIONS, Identity, Requests as _, TestApp, WEBHOOKS, until_served};
 use futures::FutureExt;
 use futures::future::join_all;
+use service_kit::testing::{Credentials, TestResponse};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -34,7 +35,7 @@ pub(crate) fn rounds(usual: usize) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g3_only_one_of_forty_grants_wins() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     let (_, owner) = app.org("owner").await;
     let (partner, _) = app.platform("partner").await;
     let hook = app.subscribe(&owner, &["delegation.created", "delegation.revoked"]).await;
@@ -60,7 +61,7 @@ async fn g3_only_one_of_forty_grants_wins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g10_only_one_of_forty_requests_is_created() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     let ((_, owner), (_, partner)) = (app.owner_of("a.test").await, app.platform("partner").await);
     let hook = app.subscribe(&owner, &["delegation_request.created"]).await;
     for round in 1..=rounds(USUAL_ROUNDS) {
@@ -79,7 +80,7 @@ async fn g10_only_one_of_forty_requests_is_created() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn w4_forty_concurrent_calls_create_at_most_ten_endpoints() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     let (_, owner) = app.org("owner").await;
     for round in 0..rounds(USUAL_ROUNDS) {
         let created = at_once(&app, |app, _| {
@@ -101,7 +102,7 @@ async fn w4_forty_concurrent_calls_create_at_most_ten_endpoints() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn w8_disabled_endpoints_get_no_new_messages() {
-    let app = Arc::new(TestApp::open().await);
+    let app = Arc::new(Identity::open().await);
     let (_, owner) = app.org("owner").await;
     for round in 0..rounds(USUAL_ROUNDS) {
         let hook = app.subscribe(&owner, &["delegation.created"]).await;

@@ -1,9 +1,8 @@
 //! Rate limits (threat rows X30, G12).
 
 use crate::people::PROVISIONED;
-use crate::test_app::{
-    Credentials, KEYS, MAGIC_LINK, REQUESTS, SESSION, TestApp, TestResponse, UNKNOWN_ID, VERIFY, answer, sign_in,
-};
+use crate::people::People as _;
+use crate::test_app::{Identity, KEYS, MAGIC_LINK, REQUESTS, Requests as _, SESSION, TestApp, UNKNOWN_ID, VERIFY, sign_in};
 use futures::future::join_all;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
@@ -12,10 +11,11 @@ use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde_json::{Value, json};
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
+use service_kit::testing::{Credentials, TestResponse, send_request};
 use std::time::Instant;
 
 async fn open(sign_in: SignInSettings) -> TestApp {
-    TestApp::open_for(Clock::System, sign_in).await
+    Identity::open_for(Clock::System, sign_in).await
 }
 
 fn statuses(answers: &[TestResponse], status: u16) -> usize {
@@ -31,7 +31,7 @@ async fn x30_limits_sign_in_requests_per_address() {
         let method = if number % 4 < 2 { Method::POST } else { Method::GET };
         let claim = format!("198.51.100.{number}");
         let request = app.request(method, path, Credentials::Nothing).header("x-forwarded-for", claim);
-        answers.push(answer(request.header("content-type", "application/json").body("{}")).await);
+        answers.push(send_request(request.header("content-type", "application/json").body("{}")).await);
     }
     let waits = statuses(&answers, 429);
     assert!((18..=20).contains(&waits), "{answers:?}");
@@ -58,7 +58,7 @@ async fn clients_behind_trusted_proxies_have_separate_rates() {
     let app = open(SignInSettings { sign_in_rate: 2, clients, ..sign_in() }).await;
     let ask = async |client: &str| {
         let request = app.request(Method::POST, VERIFY, Credentials::Nothing).header("x-forwarded-for", client);
-        answer(request.json(&json!({"token": "x"}))).await.status
+        send_request(request.json(&json!({"token": "x"}))).await.status
     };
     assert_eq!([ask("198.51.100.1").await, ask("198.51.100.1").await, ask("198.51.100.1").await], [401, 401, 429]);
     assert_eq!(ask("198.51.100.2").await, 401);

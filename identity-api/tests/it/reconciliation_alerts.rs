@@ -1,15 +1,16 @@
 //! Thresholds of reconciliation alerts, and their webhook messages.
 
-use crate::test_app::{Credentials, TestApp};
+use crate::test_app::{Identity, Requests as _};
 use reqwest::Method;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
+use service_kit::testing::Credentials;
 
 const ALERT: &str = "/api/v1/identity/reconciliation-alert";
 
 #[tokio::test]
 async fn owners_set_and_remove_thresholds() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, owner) = app.org("owner").await;
     let put = async |key: &str, body: Value| app.send(Method::PUT, Credentials::Key(key), ALERT, body.to_string()).await;
     let (off, on) = (json!({"min_events": null, "share": null}), json!({"min_events": 10, "share": 0.25}));
@@ -35,7 +36,7 @@ async fn owners_set_and_remove_thresholds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn announces_each_exception_once() {
     const ROUNDS: usize = 20;
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let ((owner, owner_key), (_, other_key)) = (app.org("owner").await, app.org("other").await);
     let hook = app.subscribe(&owner_key, &["reconciliation.exception"]).await;
     let others = [

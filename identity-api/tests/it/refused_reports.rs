@@ -1,13 +1,14 @@
 //! Rejected reports, as listed for their organization.
 
-use crate::test_app::{Credentials, TestApp};
+use crate::test_app::{Identified, Identity, Requests as _, TestApp};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
+use service_kit::testing::Credentials;
 
 const REFUSED: &str = "/api/v1/identity/refused-reports";
 
-impl TestApp {
+pub(crate) trait RefusedReports: Identified {
     async fn plant_refusal(&self, org: OrgId, hours_ago: i32, rule: &str, requests: i64) {
         sqlx::query(
             "INSERT INTO refused_reports SELECT $1, date_trunc('hour', at, 'UTC'), '/events', 422, 'invalid_event', 'type', $3, $4, \
@@ -17,21 +18,23 @@ impl TestApp {
         .bind(hours_ago)
         .bind(rule)
         .bind(requests)
-        .execute(&self.stores.pool)
+        .execute(&self.app().stores.pool)
         .await
         .unwrap();
     }
 
     async fn refused(&self, key: &str, query: &str) -> Vec<Value> {
-        let answered = self.get(Credentials::Key(key), &format!("{REFUSED}{query}")).await;
+        let answered = self.app().get(Credentials::Key(key), &format!("{REFUSED}{query}")).await;
         assert_eq!(answered.status, 200, "{}", answered.body);
         answered.body.as_array().unwrap().clone()
     }
 }
 
+impl RefusedReports for TestApp {}
+
 #[tokio::test]
 async fn lists_rejected_reports_newest_first() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let ((org, key), (other, other_key)) = (app.org("own").await, app.org("other").await);
     for (hours_ago, rule, requests) in [(3, "required", 2), (50, "required", 5), (1, "unknown_type", 1), (24 * 8, "empty", 9)] {
         app.plant_refusal(org, hours_ago, rule, requests).await;
@@ -64,7 +67,7 @@ async fn lists_rejected_reports_newest_first() {
 
 #[tokio::test]
 async fn since_includes_the_whole_hour() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, key) = app.org("own").await;
     app.plant_refusal(org, 3, "required", 2).await;
     let hour: DateTime<Utc> = sqlx::query_scalar("SELECT hour FROM refused_reports").fetch_one(&app.stores.pool).await.unwrap();

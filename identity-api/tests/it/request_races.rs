@@ -2,11 +2,12 @@
 //! wins (S12, G6).
 
 use crate::races::{PARALLEL, at_once, rounds as rounds_of};
-use crate::test_app::{Credentials, DELEGATIONS, TestApp, TestResponse, sign_in};
+use crate::test_app::{DELEGATIONS, Identity, Requests as _, TestApp, sign_in};
 use chrono::TimeDelta;
 use schemas::identity::REQUEST_LIFETIME;
 use schemas::ids::OrgId;
 use service_kit::clock::Clock;
+use service_kit::testing::{Credentials, TestResponse};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -93,8 +94,8 @@ async fn round(sides: &Sides, owner: &str, against: Against) {
 #[tokio::test(flavor = "multi_thread")]
 async fn g6_only_one_of_forty_conflicting_answers_wins() {
     let now = Clock::System.now();
-    let app = TestApp::open_for(Clock::manual(now), sign_in()).await;
-    let late = app.beside(Clock::manual(now + REQUEST_LIFETIME + TimeDelta::seconds(1))).await;
+    let app = Identity::open_for(Clock::manual(now), sign_in()).await;
+    let late = Identity::beside(&app, Clock::manual(now + REQUEST_LIFETIME + TimeDelta::seconds(1))).await;
     let sides = Sides { in_time: Arc::new(app), late: Arc::new(late) };
     let (_, owner) = sides.in_time.owner_of("a.test").await;
     let (begun, mut rounds) = (Instant::now(), 0);

@@ -2,7 +2,7 @@
 
 use crate::domains::{app_on, own};
 use crate::fake_internet::FakeInternet;
-use crate::test_app::TestApp;
+use crate::test_app::{Requests as _, TestApp};
 use chrono::TimeDelta;
 
 /// A body, and the days between its first and last check.

@@ -1,8 +1,9 @@
 //! Checks every route with every kind of credential (S3, X24).
 
-use crate::test_app::{Credentials, TestApp, UNKNOWN_ID};
+use crate::test_app::{Identity, Requests as _, UNKNOWN_ID};
 use reqwest::Method;
 use schemas::identity::{DrainProvider, OrgType, Scope};
+use service_kit::testing::Credentials;
 
 /// Every route, with an empty object as the body and an unknown id if it takes one. `onboarding_routes` covers operators and partners.
 pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 77] = [
@@ -98,7 +99,7 @@ pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 77] = [
 
 #[tokio::test]
 async fn s3_every_route_matches_the_table_of_credentials() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, gone) = (app.seed().org("owner", OrgType::ContentOwner).await.id, app.org("gone").await);
     let key = async |scopes: &[Scope]| app.seed().key(org, OrgType::ContentOwner, scopes).await;
     let unscoped = key(&[Scope::TelemetryRead, Scope::TelemetryWrite]).await;
@@ -145,7 +146,7 @@ async fn s3_every_route_matches_the_table_of_credentials() {
 /// Expects the statuses of a key without this service's scopes.
 #[tokio::test]
 async fn rejects_drain_keys_on_every_route() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     for org_type in [OrgType::ContentOwner, OrgType::Platform, OrgType::Agent] {
         let org = app.seed().org("owner", org_type).await.id;
         for provider in DrainProvider::ALL {

@@ -1,9 +1,10 @@
 //! Settings of an organization (threat row I6).
 
-use crate::test_app::{Credentials, SETTINGS, TestApp, TestResponse};
+use crate::test_app::{Identity, Requests as _, SETTINGS, TestApp};
 use reqwest::Method;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
+use service_kit::testing::{Credentials, TestResponse};
 
 async fn patch(app: &TestApp, key: &str, body: &Value) -> TestResponse {
     app.send(Method::PATCH, Credentials::Key(key), SETTINGS, body.to_string()).await
@@ -11,7 +12,7 @@ async fn patch(app: &TestApp, key: &str, body: &Value) -> TestResponse {
 
 #[tokio::test]
 async fn settings_are_off_by_default() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     for (org_type, flag, other) in [
         (OrgType::Agent, "share_sessions_via_click_tokens", "visible_in_click_token_lookups"),
         (OrgType::Platform, "share_sessions_via_click_tokens", "visible_in_click_token_lookups"),
@@ -37,7 +38,7 @@ async fn settings_are_off_by_default() {
 #[tokio::test(flavor = "multi_thread")]
 async fn i6_concurrent_changes_to_two_settings_both_apply() {
     const ROUNDS: usize = 100;
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, owner) = app.org("owner").await;
     for round in 0..ROUNDS {
         let (visible, shares) = (round % 2 == 0, round % 3 == 0);

@@ -1,10 +1,11 @@
 //! How much one organization can grow PostgreSQL until its budget is spent (threat row F50).
 
-use crate::test_app::{Credentials, DELEGATIONS, DOMAINS, DRAINS, KEYS, TestApp, TestResponse, WEBHOOKS, manual_clock, sign_in};
+use crate::test_app::{DELEGATIONS, DOMAINS, DRAINS, Identity, KEYS, Requests as _, TestApp, WEBHOOKS, manual_clock, sign_in};
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use schemas::ids::OrgId;
 use serde_json::json;
+use service_kit::testing::{Credentials, TestResponse};
 
 /// An eighth of the default, to keep the test short.
 const BUDGET: u64 = 512 * 1024;
@@ -70,7 +71,7 @@ async fn bytes(app: &TestApp) -> i64 {
 #[tokio::test]
 async fn budgets_limit_postgres_growth_to_10_mb() {
     let settings = SignInSettings { identity_bytes: BUDGET, ..sign_in() };
-    let app = TestApp::open_for(manual_clock(), settings).await;
+    let app = Identity::open_for(manual_clock(), settings).await;
     for writer in [Writer::Delegations, Writer::Keys, Writer::Drains, Writer::Domains, Writer::Webhooks, Writer::Invites] {
         let name = format!("{writer:?}");
         let ((org, key), (platform, platform_key)) = (app.org(&name).await, app.platform(&name).await);

@@ -1,8 +1,9 @@
 //! Revocations take effect in every process (S4). The processes share only the database.
 
 use crate::domains::register;
-use crate::test_app::{Credentials, KEYS, SETTINGS, TestApp, UNKNOWN_ID, WEBHOOKS};
+use crate::test_app::{Identity, KEYS, Requests as _, SETTINGS, UNKNOWN_ID, WEBHOOKS};
 use serde_json::json;
+use service_kit::testing::Credentials;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -12,8 +13,8 @@ const TRIES: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn x23_revoked_keys_fail_in_every_process() {
-    let one = TestApp::open().await;
-    let two = one.beside(one.clock.clone()).await;
+    let one = Identity::open().await;
+    let two = Identity::beside(&one, one.clock.clone()).await;
     let (_, owner) = one.org("owner").await;
     let mut successes = 0;
     for number in 0..TRIES {
@@ -36,8 +37,8 @@ async fn x23_revoked_keys_fail_in_every_process() {
 /// Uses the key constantly. No request that starts after the revocation's response succeeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn s4_keys_in_use_stop_working_when_revoked() {
-    let one = TestApp::open().await;
-    let two = Arc::new(one.beside(one.clock.clone()).await);
+    let one = Identity::open().await;
+    let two = Arc::new(Identity::beside(&one, one.clock.clone()).await);
     let (_, owner) = one.org("owner").await;
     for round in 0..20 {
         let created = one.create(Credentials::Key(&owner), &json!({"scopes": ["identity:read"]})).await.body;
@@ -70,15 +71,16 @@ async fn s4_keys_in_use_stop_working_when_revoked() {
 
 #[tokio::test]
 async fn released_domains_are_available_in_every_process() {
-    let one = TestApp::open().await;
-    let two = one.beside(one.clock.clone()).await;
+    let one = Identity::open().await;
+    let two = Identity::beside(&one, one.clock.clone()).await;
     let (owner, key) = one.owner_of("a.test").await;
     let (_, platform) = one.platform("platform").await;
     assert_eq!(two.request_delegation(&platform, "a.test").await.status, 201);
     let domains = two.get(Credentials::Key(&key), crate::test_app::DOMAINS).await;
     assert_eq!(domains.body[0]["organization_id"], json!(owner));
     assert_eq!(
-        crate::domains::release(&one, &key, &crate::test_app::TestResponse { body: domains.body[0].clone(), ..domains }).await,
+        crate::domains::release(&one, &key, &service_kit::testing::TestResponse { body: domains.body[0].clone(), ..domains })
+            .await,
         204
     );
     assert_eq!(two.request_delegation(&platform, "www.a.test").await.refusal(), (404, "not_found"), "the domain has no owner");

@@ -1,12 +1,13 @@
 //! User sessions: lifetime, end, and invalid credentials (threat rows X18 to X20, X25).
 
-use crate::test_app::{Credentials, KEYS, SESSION, TestApp, TestResponse, VERIFY, answer};
+use crate::mailbox::Mailbox as _;
+use crate::test_app::{Identity, KEYS, Requests as _, SESSION, TestApp, VERIFY};
 use chrono::TimeDelta;
 use reqwest::{Method, RequestBuilder};
 use schemas::identity::OrgType;
 use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde_json::json;
-use service_kit::testing::client;
+use service_kit::testing::{Credentials, TestResponse, client, send_request};
 
 async fn whoami(app: &TestApp, session: &str) -> TestResponse {
     app.get(Credentials::Session(session), SESSION).await
@@ -14,7 +15,7 @@ async fn whoami(app: &TestApp, session: &str) -> TestResponse {
 
 #[tokio::test]
 async fn returns_the_person_and_memberships() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let ((b, _), (a, _), (_, _)) = (app.platform("Beta").await, app.org("Alpha").await, app.org("Other").await);
     let session = app.session("jane@example.com", &[a, b]).await;
     let me = whoami(&app, &session).await;
@@ -34,7 +35,7 @@ async fn returns_the_person_and_memberships() {
 
 #[tokio::test]
 async fn sessions_expire_when_idle_or_after_30_days() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let (idle, used) = (app.session("idle@example.com", &[]).await, app.session("used@example.com", &[]).await);
     let moment = TimeDelta::seconds(1);
     app.clock.advance(TimeDelta::days(7) - moment);
@@ -55,7 +56,7 @@ async fn sessions_expire_when_idle_or_after_30_days() {
 
 #[tokio::test]
 async fn writes_session_use_at_most_every_five_minutes() {
-    let app = TestApp::open_with_manual_clock().await;
+    let app = Identity::open_with_manual_clock().await;
     let session = app.session("jane@example.com", &[]).await;
     let versions = async || -> String {
         sqlx::query_scalar("SELECT xmin::text || ' ' || ctid::text FROM user_sessions").fetch_one(&app.stores.pool).await.unwrap()
@@ -74,7 +75,7 @@ async fn writes_session_use_at_most_every_five_minutes() {
 
 #[tokio::test]
 async fn signing_out_works_at_once_in_every_process() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let other = app.second_server().await;
     let (org, _) = app.org("owner").await;
     for round in 0..20 {
@@ -94,7 +95,7 @@ async fn signing_out_works_at_once_in_every_process() {
 
 #[tokio::test]
 async fn x25_signing_in_replaces_the_presented_session() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (before, bystander) = (app.session("a@example.com", &[]).await, app.session("a@example.com", &[]).await);
     app.ask_to_sign_in("b@example.com").await;
     let token = app.token_mailed("b@example.com", 1).await;
@@ -152,7 +153,7 @@ fn corrupted(good: &str) -> Vec<Vec<u8>> {
 
 #[tokio::test]
 async fn x18_invalid_credentials_get_the_same_401() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, key) = app.org("owner").await;
     let session = app.session("jane@example.com", &[org]).await;
     let revoked = app.create(Credentials::Key(&key), &json!({"scopes": ["identity:write"]})).await;
@@ -169,7 +170,8 @@ async fn x18_invalid_credentials_get_the_same_401() {
             assert_eq!(app.get(shows, path).await, expected, "{path}");
         }
         let ask = || app.request(Method::GET, path, Credentials::Nothing);
-        let refuses = async |request: RequestBuilder, why: &str| assert_eq!(answer(request).await, expected, "{path}: {why}");
+        let refuses =
+            async |request: RequestBuilder, why: &str| assert_eq!(send_request(request).await, expected, "{path}: {why}");
         for value in corrupted(&session) {
             let bearer = [b"Bearer ", value.as_slice()].concat();
             refuses(ask().header("authorization", bearer), &String::from_utf8_lossy(&value)).await;
@@ -202,20 +204,24 @@ async fn x18_invalid_credentials_get_the_same_401() {
         )
         .await;
         assert_eq!(
-            answer(ask().header("authorization", &bearer).header("cookie", &other)).await.status,
+            send_request(ask().header("authorization", &bearer).header("cookie", &other)).await.status,
             200,
             "the same session twice"
         );
-        assert_eq!(answer(ask().header("authorization", format!("bEARER {session}"))).await.status, 200, "schemes have no case");
-        assert_eq!(answer(ask().header("cookie", format!("a=b; {other};c=d"))).await.status, 200);
+        assert_eq!(
+            send_request(ask().header("authorization", format!("bEARER {session}"))).await.status,
+            200,
+            "schemes have no case"
+        );
+        assert_eq!(send_request(ask().header("cookie", format!("a=b; {other};c=d"))).await.status, 200);
         let neighbours = format!("telemetry-session=x; {other}");
-        assert_eq!(answer(ask().header("cookie", neighbours)).await.status, 200, "other cookies aren't sessions");
+        assert_eq!(send_request(ask().header("cookie", neighbours)).await.status, 200, "other cookies aren't sessions");
     }
 }
 
 #[tokio::test]
 async fn x20_keys_and_sessions_are_not_interchangeable() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, key) = app.org("owner").await;
     let session = app.session("jane@example.com", &[org]).await;
     let expected = app.list(Credentials::Nothing).await;
@@ -223,7 +229,7 @@ async fn x20_keys_and_sessions_are_not_interchangeable() {
         assert_eq!(app.get(Credentials::Key(&session), path).await, expected);
         assert_eq!(app.get(Credentials::Session(&key), path).await, expected);
         let as_cookie = app.request(Method::GET, path, Credentials::Nothing).header("cookie", format!("telemetry-session={key}"));
-        assert_eq!(answer(as_cookie).await, expected);
+        assert_eq!(send_request(as_cookie).await, expected);
     }
     assert_eq!(app.get(Credentials::Key(&key), SESSION).await, expected, "a key is not a session");
     assert_eq!(app.get(Credentials::Both(&key, &session), SESSION).await, expected, "also beside a session");

@@ -1,26 +1,29 @@
 //! Disabling, enabling, deleting and testing endpoints.
 
-use crate::test_app::{Credentials, TestApp, TestResponse, WEBHOOKS};
+use crate::test_app::{Identified, Identity, Requests as _, TestApp, WEBHOOKS};
 use reqwest::Method;
 use serde_json::{Value, json};
+use service_kit::testing::{Credentials, TestResponse};
 
-impl TestApp {
-    pub(crate) async fn switch(&self, key: &str, endpoint: &TestResponse, disabled: bool) -> TestResponse {
+pub(crate) trait EndpointStates: Identified {
+    async fn switch(&self, key: &str, endpoint: &TestResponse, disabled: bool) -> TestResponse {
         let path = format!("{WEBHOOKS}/{}", endpoint.text("id"));
-        self.send(Method::PATCH, Credentials::Key(key), &path, json!({"disabled": disabled}).to_string()).await
+        self.app().send(Method::PATCH, Credentials::Key(key), &path, json!({"disabled": disabled}).to_string()).await
     }
 
-    pub(crate) async fn test_webhook(&self, key: &str, endpoint: &TestResponse) -> TestResponse {
-        self.post(Credentials::Key(key), &format!("{WEBHOOKS}/{}/test", endpoint.text("id")), &json!({})).await
+    async fn test_webhook(&self, key: &str, endpoint: &TestResponse) -> TestResponse {
+        self.app().post(Credentials::Key(key), &format!("{WEBHOOKS}/{}/test", endpoint.text("id")), &json!({})).await
     }
 
     /// Returns the type and status of an endpoint's deliveries, oldest first.
     async fn logged(&self, key: &str, endpoint: &TestResponse) -> Vec<(String, String)> {
-        let log = self.get(Credentials::Key(key), &format!("{WEBHOOKS}/{}/deliveries", endpoint.text("id"))).await.body;
+        let log = self.app().get(Credentials::Key(key), &format!("{WEBHOOKS}/{}/deliveries", endpoint.text("id"))).await.body;
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         log.as_array().unwrap().iter().rev().map(|one| (text(&one["event_type"]), text(&one["status"]))).collect()
     }
 }
+
+impl EndpointStates for TestApp {}
 
 fn stood(log: &[(&str, &str)]) -> Vec<(String, String)> {
     log.iter().map(|(kind, status)| ((*kind).to_owned(), (*status).to_owned())).collect()
@@ -28,7 +31,7 @@ fn stood(log: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn disabling_an_endpoint_drops_pending_deliveries() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, owner) = app.owner_of("a.test").await;
     let endpoint = app.subscribe(&owner, &["delegation.created"]).await;
     let grant = async |name: &str| {
@@ -56,7 +59,7 @@ async fn disabling_an_endpoint_drops_pending_deliveries() {
 
 #[tokio::test]
 async fn disabled_but_not_deleted_endpoints_count_for_the_limit() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (_, owner) = app.org("owner").await;
     let mut endpoints = Vec::new();
     for _ in 0..10 {
@@ -80,7 +83,7 @@ async fn disabled_but_not_deleted_endpoints_count_for_the_limit() {
 
 #[tokio::test]
 async fn test_events_go_only_to_the_tested_endpoint() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, owner) = app.org("owner").await;
     let (tried, other) = (app.subscribe(&owner, &["invite.claimed"]).await, app.subscribe(&owner, &["invite.claimed"]).await);
     let sent = app.test_webhook(&owner, &tried).await;

@@ -1,12 +1,13 @@
 //! Webhook endpoints: create, list, delete (threat row W5).
 
-use crate::test_app::{Credentials, TestApp, WEBHOOKS};
+use crate::test_app::{Identity, Requests as _, WEBHOOKS};
 use serde_json::{Value, json};
+use service_kit::testing::Credentials;
 use uuid::Uuid;
 
 #[tokio::test]
 async fn creates_lists_gets_and_deletes_an_endpoint() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (org, owner) = app.org("owner").await;
     let created = app.subscribe(&owner, &["invite.claimed", "delegation.created", "delegation.created"]).await;
     assert_eq!(created.status, 201, "{}", created.body);
@@ -32,7 +33,7 @@ async fn creates_lists_gets_and_deletes_an_endpoint() {
 
 #[tokio::test]
 async fn w5_secrets_are_shown_once_and_stored_encrypted() {
-    let app = TestApp::open().await;
+    let app = Identity::open().await;
     let (_, owner) = app.org("owner").await;
     let created = app.subscribe(&owner, &["delegation.created"]).await;
     let other = app.subscribe(&owner, &["delegation.created"]).await;
