@@ -107,6 +107,6 @@ mod tests {
         let row = |of: &str, names: &[&str]| (of.to_owned(), names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
         let mut expected: Vec<_> = BY_TYPE.iter().map(|(of, names)| row(of, names)).collect();
         expected.push(row("every type", FOR_ALL_TYPES));
-        assert_eq!(documented("### Members that owners are shown\n"), expected);
+        assert_eq!(documented("### Members that owners see\n"), expected);
     }
 }
