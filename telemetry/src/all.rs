@@ -7,8 +7,7 @@ mod demo_data;
 mod demo_env;
 mod local_receiver;
 mod private_file;
-mod secrets_key;
-mod statement_key;
+mod stored_key;
 mod demo_tenant;
 mod welcome_screen;
 
@@ -26,7 +25,7 @@ use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
 use service_kit::http::Transport;
 use service_kit::roles::Role;
-use service_kit::secret_encryption::SecretsSettings;
+use service_kit::secret_encryption::{SecretsKey, SecretsSettings};
 use service_kit::settings::{
     BotSettings, ClickHouseSettings, KafkaSettings, LogFormat, PostgresSettings, ProcessSettings, Profile, WebhookSettings,
 };
@@ -202,8 +201,11 @@ pub async fn run(mut cli: Cli, clock: Clock, stop: CancellationToken) -> anyhow:
     };
     observability::start(&process)?;
     cli.sign_in = with_console(cli.sign_in.at(process.listen));
-    cli.secrets = secrets_key::configured_or_stored(cli.secrets, &cli.state_dir)?;
-    cli.statements = statement_key::configured_or_stored(cli.statements, &cli.state_dir)?;
+    let key = |set: &mut Option<SecretsKey>, file| {
+        stored_key::configured_or_stored(set.take(), &cli.state_dir, file).map(|key| *set = key)
+    };
+    key(&mut cli.secrets.secrets_key, "secrets.key")?;
+    key(&mut cli.statements.statement_keys, "statement.key")?;
     // Warn before adding the local receiver, which is no reason to warn.
     cli.webhooks.warn_if_open();
     cli.webhooks = local_receiver::allow_local_receiver(cli.webhooks, &cli.state_dir)?;

@@ -1,4 +1,5 @@
-//! Generates the secrets for a deployment with docker-compose.yml: a password for each account, and the encryption key of `identity-api`.
+//! Generates the secrets for a deployment with docker-compose.yml: a password for each account, and the keys that encrypt secrets and sign
+//! statements.
 //! An existing file is never replaced, because data encrypted with its key could no longer be read.
 
 use anyhow::{Context, bail};
@@ -27,6 +28,8 @@ const PASSWORDS: [&str; 13] = [
     "GRAFANA_PASSWORD",
 ];
 
+const KEYS: [&str; 2] = ["TELEMETRY_SECRETS_KEY", "TELEMETRY_STATEMENT_KEYS"];
+
 /// Only letters and digits, because the passwords are used in URLs. 32 characters have 190 bits.
 const PASSWORD_CHARS: usize = 32;
 /// Readable only by the owner.
@@ -52,7 +55,8 @@ impl Secrets {
 
 fn text() -> String {
     let passwords = PASSWORDS.map(|name| format!("{name}={}\n", Alphanumeric.sample_string(&mut rand::rng(), PASSWORD_CHARS)));
-    format!("{}TELEMETRY_SECRETS_KEY={}\n", passwords.concat(), SecretsKey::generate().reveal())
+    let keys = KEYS.map(|name| format!("{name}={}\n", SecretsKey::generate().reveal()));
+    passwords.concat() + &keys.concat()
 }
 
 fn write_new(file: &Path, text: &str) -> anyhow::Result<()> {

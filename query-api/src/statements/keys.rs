@@ -5,25 +5,22 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Value, json};
+use service_kit::secret_encryption::SecretsKey;
 use signatures::{PrivateKey, PublicKey};
-use std::path::PathBuf;
 
 /// Maximum number of keys in a manifest.
 const MAX_KEYS: usize = 100;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct StatementSettings {
-    /// File with the keys of statements, one JWK per line (`telemetry sign keygen`): the first signs, all are published
-    #[arg(long, env = "TELEMETRY_STATEMENT_KEYS", value_name = "FILE")]
-    pub statement_keys: Option<PathBuf>,
+    /// Keys of statements, separated by commas, each 32 bytes in base64 (`openssl rand -base64 32`): the first signs, all are published
+    #[arg(long, env = "TELEMETRY_STATEMENT_KEYS", value_name = "BASE64", hide_env_values = true)]
+    pub statement_keys: Option<SecretsKey>,
 }
 
 impl StatementSettings {
     pub(super) fn keys(&self) -> anyhow::Result<Option<Keys>> {
-        let Some(file) = &self.statement_keys else { return Ok(None) };
-        let named = || format!("TELEMETRY_STATEMENT_KEYS={}", file.display());
-        let text = std::fs::read_to_string(file).with_context(named)?;
-        Keys::parse(&text).map(Some).with_context(named)
+        self.statement_keys.as_ref().map(|keys| Keys::parse(keys.reveal()).context("TELEMETRY_STATEMENT_KEYS")).transpose()
     }
 }
 
@@ -33,14 +30,16 @@ pub(super) struct Keys {
 }
 
 impl Keys {
+    /// Parses private keys. After the first, public ones in multibase are allowed too.
     fn parse(text: &str) -> anyhow::Result<Self> {
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        ensure!(lines.len() <= MAX_KEYS, "contains more than {MAX_KEYS} keys");
-        let first = lines.first().context("contains no key; create one with `telemetry sign keygen FILE`")?;
-        let signing = PrivateKey::from_jwk(first).context("the first line must be a private Ed25519 key as a JWK")?;
+        let keys: Vec<&str> = text.split(',').map(str::trim).filter(|key| !key.is_empty()).collect();
+        ensure!(keys.len() <= MAX_KEYS, "contains more than {MAX_KEYS} keys");
+        let first = keys.first().and_then(|key| private(key));
+        let signing = first.context("the first key is not 32 bytes in base64: use the output of `openssl rand -base64 32`")?;
         let mut published = Vec::new();
-        for (n, line) in lines.iter().enumerate() {
-            let key = public(line).with_context(|| format!("line {} must be an Ed25519 key as a JWK", n + 1))?;
+        for (n, key) in keys.iter().enumerate() {
+            let key = private(key).map(|key| key.public()).or_else(|| PublicKey::from_multibase(key).ok());
+            let key = key.with_context(|| format!("key {} is neither 32 bytes in base64 nor a public key", n + 1))?;
             if !published.contains(&key) {
                 published.push(key);
             }
@@ -63,10 +62,8 @@ impl Keys {
     }
 }
 
-/// Parses a private or public JWK.
-fn public(jwk: &str) -> Option<PublicKey> {
-    let private = PrivateKey::from_jwk(jwk).map(|key| key.public());
-    private.or_else(|| Some(signatures::key_set(format!(r#"{{"keys":[{jwk}]}}"#).as_bytes()).ok()?.pop()?.public))
+fn private(base64: &str) -> Option<PrivateKey> {
+    Some(PrivateKey::from_bytes(&STANDARD.decode(base64).ok()?.try_into().ok()?))
 }
 
 #[cfg(test)]
@@ -75,34 +72,27 @@ mod tests {
 
     #[test]
     fn publishes_old_keys_after_a_rotation() {
-        let (new, old) = (PrivateKey::generate(), PrivateKey::generate());
-        let mut retired: Value = serde_json::from_str(&PrivateKey::generate().to_jwk()).unwrap();
-        retired.as_object_mut().unwrap().remove("d");
-        let keys = Keys::parse(&format!("{}\n\n{}\n{retired}\n{}\n", new.to_jwk(), old.to_jwk(), old.to_jwk())).unwrap();
-        assert_eq!(keys.key_id(), new.public().thumbprint());
+        let (new, old) = (SecretsKey::generate(), SecretsKey::generate());
+        let (retired, id) =
+            (PrivateKey::generate().public(), |key: &SecretsKey| private(key.reveal()).unwrap().public().thumbprint());
+        let text = format!("{}, {old},{},\n{old}\n", new.reveal(), retired.to_multibase(), old = old.reveal());
+        let keys = Keys::parse(&text).unwrap();
+        assert_eq!(keys.key_id(), id(&new));
         let published = signatures::manifest_keys(keys.manifest().to_string().as_bytes()).unwrap();
         let ids: Vec<_> = published.iter().map(|key| key.public.thumbprint()).collect();
-        assert_eq!(ids.len(), 3);
-        assert_eq!(ids[..2], [new.public().thumbprint(), old.public().thumbprint()]);
+        assert_eq!(ids, [id(&new), id(&old), retired.thumbprint()]);
         let signature: [u8; 64] = STANDARD.decode(keys.sign("text")).unwrap().try_into().unwrap();
         assert!(signatures::verify_base("text", &signature, &published[0].public));
     }
 
     #[test]
-    fn rejects_files_without_a_private_first_key() {
-        let key = PrivateKey::generate().to_jwk();
-        let mut public: Value = serde_json::from_str(&key).unwrap();
-        public.as_object_mut().unwrap().remove("d");
-        for text in [
-            "",
-            "\n",
-            "{}",
-            &public.to_string(),
-            &format!("{public}\n{key}"),
-            &format!("{key}\nx"),
-            &format!("{key}\n").repeat(101),
-        ] {
-            assert!(Keys::parse(text).is_err(), "{text}");
+    fn rejects_settings_without_a_private_first_key() {
+        let (key, public) = (SecretsKey::generate().reveal().to_owned(), PrivateKey::generate().public().to_multibase());
+        for text in
+            ["", ",", "{}", &key[1..], &public, &format!("{public},{key}"), &format!("{key},x"), &format!("{key},").repeat(101)]
+        {
+            let error = Keys::parse(text).err().map(|error| error.to_string());
+            assert!(error.is_some_and(|error| !error.contains(&key[..8])), "{text}");
         }
     }
 }

@@ -82,8 +82,7 @@ pub(crate) async fn statements() -> Vec<(String, Vec<ClickHouseRequest>)> {
     let mut clicks = ClickFixture::start().await;
     let proxy = ClickHouseProxy::start_before(&clicks.app.stores.clickhouse.clickhouse_url, |_| {}).await;
     let clickhouse = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..clicks.app.stores.clickhouse.clone() };
-    let folder = tempfile::tempdir().unwrap();
-    let settings = signing(Settings::with_stores(clickhouse, clicks.app.stores.postgres.clone()), folder.path());
+    let settings = signing(Settings::with_stores(clickhouse, clicks.app.stores.postgres.clone()));
     let state = State::connect_at(&settings, clicks.clock.clone()).await.unwrap();
     clicks.app = Query::served_by(clicks.app, TestServer::start(router(state)).await);
     own_many_domains(&clicks).await;

@@ -17,9 +17,8 @@ use schemas::log::{FailedFetch, LogRecord};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::roles::Role;
+use service_kit::secret_encryption::SecretsKey;
 use service_kit::testing::{TestServer, client, random_seed, size};
-use signatures::PrivateKey;
-use std::path::Path;
 use std::process::Command;
 
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../infra/clients/python/verify_statement.py");
@@ -46,7 +45,7 @@ impl World {
         let app = Query::start().await;
         let (clock, folder) = (Clock::manual(now.parse().unwrap()), tempfile::tempdir().unwrap());
         let own = app.stores.signed_in_as(Role::Query);
-        let settings = signing(Settings::with_stores(own.clickhouse, own.postgres), folder.path());
+        let settings = signing(Settings::with_stores(own.clickhouse, own.postgres));
         let start = async || TestServer::start(router(State::connect_at(&settings, clock.clone()).await.unwrap())).await;
         let (server, other) = (start().await, start().await);
         let app = Query::served_by(app, server);
@@ -130,12 +129,10 @@ impl World {
     }
 }
 
-/// Adds the configuration for signing statements, with a key file in this folder.
-pub(crate) fn signing(settings: Settings, folder: &Path) -> Settings {
-    let keys = folder.join("keys");
-    std::fs::write(&keys, PrivateKey::generate().to_jwk()).unwrap();
+/// Adds the configuration for signing statements.
+pub(crate) fn signing(settings: Settings) -> Settings {
     Settings {
-        statements: StatementSettings { statement_keys: Some(keys) },
+        statements: StatementSettings { statement_keys: Some(SecretsKey::generate()) },
         public_url: Some("https://telemetry.example".parse().unwrap()),
         ..settings
     }

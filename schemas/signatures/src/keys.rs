@@ -215,6 +215,10 @@ impl PrivateKey {
         Self(SigningKey::from_bytes(&rand::random()))
     }
 
+    pub fn from_bytes(bytes: &[u8; 32]) -> Self {
+        Self(SigningKey::from_bytes(bytes))
+    }
+
     /// Parses a private JWK. Returns `None` if it isn't an Ed25519 key or its public part doesn't match.
     pub fn from_jwk(text: &str) -> Option<Self> {
         let jwk: Jwk = serde_json::from_str(text).ok()?;

@@ -206,6 +206,8 @@ async fn compose_services_process_an_event() {
     })
     .await;
     assert_routes_of_the_front(front, &key).await;
+    let (_, manifest) = front.get("/.well-known/content-telemetry.json", &key).await;
+    assert!(manifest.contains("publicKey"), "the service can't sign statements: {manifest}");
     let profiles = deployment.folder.path().join("no-profiles").display().to_string();
     let settings = [("TELEMETRY_CONFIG", profiles.as_str()), ("TELEMETRY_KEY", &key)];
     let (code, told, said) = run_to_exit(&["doctor", "--url", &front.url("")], &settings).await;
@@ -313,6 +315,8 @@ fn dependencies_and_volumes_are_declared() {
                 assert_eq!(other["healthcheck"].is_null(), ends, "{awaited}");
             }
         }
+        let evidence = named_volumes(&services["query-api"]).any(|volume| volume == "evidence-files");
+        assert!(evidence, "query-api can't close months without a writable folder");
         let mounted: BTreeSet<String> = services.values().flat_map(named_volumes).map(str::to_owned).collect();
         assert_eq!(mounted, compose_file::volumes(files), "{files:?}");
     }

@@ -84,6 +84,17 @@ async fn processes_accept_every_setting_in_their_manifests() {
     assert_eq!(programs, 8, "six services and two jobs");
 }
 
+#[test]
+fn query_api_can_close_months() {
+    let query = documents(&folder().join("query-api.yaml")).swap_remove(0);
+    let pod = &query["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let keys = container["env"].as_array().into_iter().flatten().find(|setting| setting["name"] == "TELEMETRY_STATEMENT_KEYS");
+    assert_eq!(keys.expect("a setting")["valueFrom"]["secretKeyRef"]["name"], "telemetry");
+    let mount = &container["volumeMounts"][0];
+    assert_eq!((&mount["mountPath"], &mount["name"]), (&"/tmp".into(), &pod["volumes"][0]["name"]), "a folder for evidence");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nginx_accepts_kubernetes_addresses() {
     let place = tempfile::tempdir().expect("a folder is created");

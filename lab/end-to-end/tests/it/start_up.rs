@@ -243,6 +243,7 @@ fn special(nobody: SocketAddr) -> Vec<Case> {
         Case::new(gateway, "TELEMETRY_KAFKA_CA", "/x.pem", "TELEMETRY_KAFKA_CA=/x.pem: ", "set it to ssl or sasl-ssl, or remove"),
         key(gateway),
         key(identity),
+        Case::new("query-api", "TELEMETRY_STATEMENT_KEYS", "hunter2", "TELEMETRY_STATEMENT_KEYS: ", "openssl rand -base64 32"),
         smtp.and("TELEMETRY_MAIL_FROM", "a@b.test"),
         Case::new(identity, "TELEMETRY_MAIL_FROM", "nobody", "TELEMETRY_MAIL_FROM=\"nobody\": ", "use the form"),
         Case::new(identity, hours, "800", "TELEMETRY_SESSION_IDLE_HOURS=800 is above ", "lower it"),
