@@ -29,6 +29,7 @@ mod resource;
 mod import;
 mod key;
 mod log_file;
+mod manifest;
 mod options;
 mod org;
 mod output;
@@ -64,6 +65,7 @@ use evidence::EvidenceNoun;
 use failure::Failure;
 use import::Import;
 use key::KeyNoun;
+use manifest::ManifestNoun;
 use options::Options;
 use org::OrgNoun;
 use profile::ProfileNoun;
@@ -99,6 +101,8 @@ pub enum Command {
     Domain(WithOptions<DomainNoun>),
     /// Manage API keys
     Key(WithOptions<KeyNoun>),
+    /// Register manifests with the keys that sign your reports
+    Manifest(WithOptions<ManifestNoun>),
     /// List and revoke analyst accounts, which read data with SQL
     Analyst(WithOptions<AnalystNoun>),
     /// Share data with partners, or request access to a publisher's data
@@ -202,6 +206,7 @@ async fn dispatch(command: Command, program: clap::Command, clock: Clock) -> Res
         Command::Org(WithOptions { what, options }) => org::run(&on(options), &what).await,
         Command::Domain(WithOptions { what, options }) => domain::run(&on(options), &what).await,
         Command::Key(WithOptions { what, options }) => key::run(&on(options), &what).await,
+        Command::Manifest(WithOptions { what, options }) => manifest::run(&on(options), &what).await,
         Command::Analyst(WithOptions { what, options }) => analyst::run(&on(options), &what).await,
         Command::Delegation(WithOptions { what, options }) => delegation::run(&on(options), &what).await,
         Command::Webhook(WithOptions { what, options }) => webhook::run(&on(options), &what).await,

@@ -31,6 +31,7 @@ async fn organization_commands_match_golden_output() {
     let (owner, network) = (service.terminal("OWNER_KEY"), service.terminal("NETWORK_KEY"));
     keys(&owner).await;
     analysts(&service, &owner).await;
+    manifests(&owner);
     domains(&owner, &texts);
     drains(&owner);
     delegations(&service, &owner, &network);
@@ -66,6 +67,20 @@ async fn analysts(service: &Service, owner: &Terminal) {
     analyst.run(owner, &["analyst", "delete", "Board", "--yes"]);
     analyst.run(owner, &["analyst", "delete", "Figures", "--yes", "-o", "json"]);
     analyst.check();
+}
+
+fn manifests(owner: &Terminal) {
+    let mut manifest = Transcript::new("manifest");
+    let [one, other] = ["https://example.com/keys.json", "https://www.example.com/keys.json"];
+    manifest.run(owner, &["manifest", "create", one]);
+    manifest.run(owner, &["manifest", "create", other, "-o", "json"]);
+    manifest.run(owner, &["manifest", "create", "https://newspaper.example/keys.json"]);
+    manifest.run_in_both_formats(owner, &["manifest", "list"]);
+    manifest.run_in_both_formats(owner, &["manifest", "show", one]);
+    manifest.run_in_both_formats(owner, &["manifest", "refresh", one]);
+    manifest.run(owner, &["manifest", "delete", one, "--yes"]);
+    manifest.run(owner, &["manifest", "delete", other, "--yes", "-o", "json"]);
+    manifest.check();
 }
 
 fn domains(owner: &Terminal, texts: &Mutex<Vec<String>>) {
