@@ -48,7 +48,7 @@ impl RecordedSignature {
     }
 }
 
-/// What anyone needs to check a signature again, without the service.
+/// Data for checking a signature again, without the service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignatureProof {
     /// The signed text.
