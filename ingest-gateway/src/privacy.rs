@@ -8,16 +8,12 @@ pub(crate) mod redact_click_tokens;
 
 use crate::request::raw_json::{RawObject, as_str};
 use schemas::session::PrivacyLevel;
+use schemas::session::conversation::{AT_INTENT, AT_MINIMAL, AT_SUMMARY, LEVEL};
 use serde_json::value::RawValue;
 
 pub(crate) const TURN: &str = "turn";
 /// Removed, because trying all addresses reverses a hash.
 pub(crate) const IP_HASH: &str = "ip_hash";
-const LEVEL: &str = "privacy_level";
-
-const AT_MINIMAL: &[&str] = &[LEVEL, "query_tokens", "response_tokens", "content_urls_retrieved", "content_urls_cited"];
-const AT_INTENT: &[&str] = &["query_intent", "topics", "response_type", "response_mode", "model_id", "ad_rendered"];
-const AT_SUMMARY: &[&str] = &["query_text", "response_text"];
 
 /// Returns a turn's privacy level: the stricter of its own and the envelope's. Returns `minimal` if neither is declared, or if the turn's
 /// own level is invalid.

@@ -1,6 +1,7 @@
 -- The reports at the given places, in the same order, with all members. Reads by primary key and without FINAL, which would
 -- merge all versions in the surrounding granules. The newest version of each place counts, unless it is a deletion. `found` is
--- the number of rows, repeated in each row. Only single events show signatures, so lists don't read these columns.
+-- the number of rows, repeated in each row. Only single events show signatures, and only exports show IDs of content, turn and
+-- output, so lists don't read these columns.
 SELECT
     count() OVER () AS found,
     organization,
@@ -19,6 +20,9 @@ SELECT
     url,
     content_telemetry_id,
     event_id,
+    content_id,
+    turn_id,
+    output_id,
     data,
     extra,
     signature_result,
@@ -45,6 +49,9 @@ FROM (
         url,
         content_telemetry_id,
         event_id,
+        if({is_export:UInt8}, reports.content_id, '') AS content_id,
+        if({is_export:UInt8}, reports.turn_id, '') AS turn_id,
+        if({is_export:UInt8}, reports.output_id, '') AS output_id,
         data,
         extra,
         if({shows_signatures:UInt8}, toInt8(signature), toInt8(0)) AS signature_result,

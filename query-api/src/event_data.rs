@@ -73,6 +73,24 @@ pub(crate) fn columns() -> Vec<&'static str> {
     names.into_iter().map(|name| &*format!("event_data.{name}").leak()).collect()
 }
 
+/// Returns what an export contains: members of `data`, and unknown members beside it. With `is_full`, unknown members of `data` too.
+pub(crate) fn exported(told: StoredEvent<'_>, is_full: bool) -> (Members, Members) {
+    let data = parse(told.data);
+    let unlisted = data.iter().filter(|(name, _)| {
+        visible_members::is_exported(told.event_type, name) || (is_full && visible_members::is_by_level(told.event_type, name))
+    });
+    let unlisted: Members =
+        unlisted.filter_map(|(name, value)| Some((name.clone(), without_private(value, MAX_DEPTH)?))).collect();
+    let mut shown = visible_to_owner(data, told.event_type, MAX_DEPTH);
+    shown.extend(unlisted);
+    (shown, visible_to_owner(parse(told.extra), told.event_type, MAX_DEPTH))
+}
+
+/// Returns whether [`exported`] depends on `is_full`.
+pub(crate) fn has_members_by_level(told: StoredEvent<'_>) -> bool {
+    parse(told.data).keys().any(|name| visible_members::is_by_level(told.event_type, name))
+}
+
 fn reported(told: StoredEvent<'_>) -> Members {
     let mut members = parse(told.extra);
     members.extend(parse(told.data));
@@ -109,6 +127,20 @@ fn own(value: Box<RawValue>, event_type: &str, depth: usize) -> Option<Box<RawVa
     }
     let list = serde_json::from_str::<Vec<Box<RawValue>>>(value.get()).ok()?;
     Some(raw(&list.into_iter().filter_map(|value| own(value, event_type, depth)).collect::<Vec<_>>()))
+}
+
+/// Returns a value without nested members that privacy rules name, or that are nested too deeply.
+fn without_private(value: &RawValue, depth: usize) -> Option<Box<RawValue>> {
+    if is_scalar(value) {
+        return Some(value.to_owned());
+    }
+    let depth = depth.checked_sub(1)?;
+    if let Ok(members) = serde_json::from_str::<Members>(value.get()) {
+        let kept = members.into_iter().filter(|(name, _)| !visible_members::is_private(name));
+        return Some(raw(&kept.filter_map(|(name, value)| Some((name, without_private(&value, depth)?))).collect::<Members>()));
+    }
+    let list = serde_json::from_str::<Vec<Box<RawValue>>>(value.get()).ok()?;
+    Some(raw(&list.iter().filter_map(|value| without_private(value, depth)).collect::<Vec<_>>()))
 }
 
 fn fingerprint(value: &RawValue) -> Option<Box<RawValue>> {

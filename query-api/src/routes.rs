@@ -7,6 +7,7 @@ pub(crate) mod click_lookup;
 mod coverage;
 mod crawlers;
 mod session_documents;
+mod documents;
 pub(crate) mod dry_run;
 mod lists;
 mod one_event;
@@ -31,6 +32,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/content-owners/summary", get(summary_and_coverage::read_summary))
         .route("/content-owners/events", get(lists::read_events))
         .route("/content-owners/events/{id}", get(one_event::read_event))
+        .route("/content-owners/documents", get(documents::read_documents))
         .route("/content-owners/urls", get(lists::read_urls))
         .route("/content-owners/corroboration", get(lists::read_corroboration))
         .route("/content-owners/reconciliation", get(reconciliation::read_reconciliation))

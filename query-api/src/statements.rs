@@ -27,6 +27,7 @@ pub(crate) use document::By;
 pub(crate) use evidence_file::EvidencePieces;
 pub(crate) use formats::Format;
 pub use keys::StatementSettings;
+pub(crate) use opaque_ids::OpaqueIds;
 pub(crate) use table::StatementTable;
 
 use keys::Keys;

@@ -41,6 +41,14 @@ impl PrivacyLevel {
     }
 }
 
+/// Members of a conversation turn, by the strictest level that permits them (docs/api/events.md#privacy-at-acceptance).
+pub mod conversation {
+    pub const LEVEL: &str = "privacy_level";
+    pub const AT_MINIMAL: &[&str] = &[LEVEL, "query_tokens", "response_tokens", "content_urls_retrieved", "content_urls_cited"];
+    pub const AT_INTENT: &[&str] = &["query_intent", "topics", "response_type", "response_mode", "model_id", "ad_rendered"];
+    pub const AT_SUMMARY: &[&str] = &["query_text", "response_text"];
+}
+
 named_enum! {
     /// How a session ended (docs/api/sessions.md#outcome).
     pub enum OutcomeType {

@@ -82,6 +82,37 @@ fn omits_deeply_nested_members() {
 }
 
 #[test]
+fn exports_contain_evidence_and_members_by_level() {
+    let shown = |event_type: &str, data: &Value, is_full: bool| {
+        let stored =
+            StoredEvent { event_type, data: &data.to_string(), extra: r#"{"turn":{"x":1},"note":1,"license_ref":"l","a.b":2}"# };
+        let (data, others) = exported(stored, is_full);
+        assert_eq!(serde_json::to_value(others).unwrap(), json!({"license_ref": "l", "a.b": 2}));
+        serde_json::to_value(data).unwrap()
+    };
+    let by_level = |data: &Value| {
+        has_members_by_level(StoredEvent { event_type: "content_grounded", data: &data.to_string(), extra: r#"{"note":1}"# })
+    };
+    let evidence =
+        json!({"scope": "turn", "evidence": {"method": "m", "query_text": "q", "deep": [{"Topics": ["t"], "n": 1.5}]}});
+    let public = json!({"scope": "turn", "evidence": {"method": "m", "deep": [{"n": 1.5}]}});
+    assert_eq!(shown("content_grounded", &evidence, false), public);
+    assert!(!by_level(&evidence));
+    assert_eq!(shown("content_cited", &evidence, false), json!({}), "evidence belongs to groundings");
+
+    let mut unknown = evidence.clone();
+    unknown.as_object_mut().unwrap().extend(
+        json!({"score": {"turn": 1, "x": [2]}, "query_text": "q", "ip_hash": "h", "a.b": {"c": 1}}).as_object().unwrap().clone(),
+    );
+    let mut full = public.clone();
+    full["a.b"] = json!({});
+    assert_eq!(shown("content_grounded", &unknown, false), full);
+    assert!(by_level(&unknown));
+    full["score"] = json!({"x": [2]});
+    assert_eq!(shown("content_grounded", &unknown, true), full);
+}
+
+#[test]
 fn reporters_see_everything_they_sent() {
     let text = composed("content_cited", &hostile().to_string(), r#"{"note":1}"#, Audience::Reporter);
     let mut read: Value = serde_json::from_str(&text).unwrap();

@@ -4,6 +4,7 @@
 //! `a13_visible_members_match_the_documentation` compares it with docs/api/reads.md.
 
 use schemas::event::is_namespaced;
+use schemas::session::conversation;
 
 /// Standard members by event type. All are scalars except [`FINGERPRINT`].
 pub(crate) const BY_TYPE: &[(&str, &[&str])] = &[
@@ -69,6 +70,22 @@ pub(crate) const FINGERPRINT_MEMBERS: &[&str] = &["scheme", "detected", "value"]
 /// Returns whether owners see this member: it is in the standard, or it is namespaced, which means that its name contains a dot.
 pub(super) fn is_visible(event_type: &str, name: &str) -> bool {
     of_standard(event_type).contains(&name) || FOR_ALL_TYPES.contains(&name) || is_namespaced(name)
+}
+
+/// Returns whether exports contain this member of `data` in addition, without its private members.
+pub(super) fn is_exported(event_type: &str, name: &str) -> bool {
+    (event_type, name) == ("content_grounded", "evidence")
+}
+
+/// Returns whether exports contain this member of `data` only for sessions at the level `full`.
+pub(super) fn is_by_level(event_type: &str, name: &str) -> bool {
+    !is_visible(event_type, name) && !is_exported(event_type, name) && !is_private(name)
+}
+
+/// Returns whether owners never see a member with this name, because it describes a conversation or an address.
+pub(super) fn is_private(name: &str) -> bool {
+    let names = [conversation::AT_MINIMAL, conversation::AT_INTENT, conversation::AT_SUMMARY].concat();
+    names.iter().chain(&[conversation::LEVEL, "turn", "ip_hash"]).any(|private| private.eq_ignore_ascii_case(name))
 }
 
 fn of_standard(event_type: &str) -> &'static [&'static str] {

@@ -17,39 +17,43 @@ pub(super) struct Place {
     pub(super) identity: u128,
 }
 
-#[derive(Debug, clickhouse::Row, Deserialize)]
-pub(super) struct ReportContent {
+#[derive(Clone, Debug, Default, clickhouse::Row, Deserialize)]
+pub(crate) struct ReportContent {
     /// Number of reports that the statement returns.
     found: u64,
     #[serde(with = "clickhouse::serde::uuid")]
-    pub(super) organization: Uuid,
-    pub(super) identity: u128,
-    pub(super) at_ms: i64,
+    pub(crate) organization: Uuid,
+    pub(crate) identity: u128,
+    pub(crate) at_ms: i64,
     /// Order of acceptance.
-    pub(super) received: u64,
+    pub(crate) received: u64,
     /// 1 if another organization reported it with this organization's click token.
-    pub(super) is_issuers: u8,
-    pub(super) r#type: String,
-    pub(super) source_role: u8,
-    pub(super) role: u8,
+    pub(crate) is_issuers: u8,
+    pub(crate) r#type: String,
+    pub(crate) source_role: u8,
+    pub(crate) role: u8,
     #[serde(with = "clickhouse::serde::uuid")]
-    pub(super) platform: Uuid,
+    pub(crate) platform: Uuid,
     #[serde(with = "clickhouse::serde::uuid")]
-    pub(super) session: Uuid,
+    pub(crate) session: Uuid,
     /// 1 if the URL is the link of another organization's click token.
-    pub(super) link_is_taken: u8,
+    pub(crate) link_is_taken: u8,
     /// As in `events`: empty, a reversed host, or `-`.
-    pub(super) link_site: String,
-    pub(super) agent: String,
-    pub(super) url: String,
-    pub(super) content_telemetry_id: String,
-    pub(super) event_id: String,
-    pub(super) data: String,
-    pub(super) extra: String,
-    pub(super) signature_result: i8,
-    pub(super) signature_reason: String,
-    pub(super) signed_by: String,
-    pub(super) signature_proof: String,
+    pub(crate) link_site: String,
+    pub(crate) agent: String,
+    pub(crate) url: String,
+    pub(crate) content_telemetry_id: String,
+    pub(crate) event_id: String,
+    /// Like the next two, only in exports.
+    pub(crate) content_id: String,
+    pub(crate) turn_id: String,
+    pub(crate) output_id: String,
+    pub(crate) data: String,
+    pub(crate) extra: String,
+    pub(crate) signature_result: i8,
+    pub(crate) signature_reason: String,
+    pub(crate) signed_by: String,
+    pub(crate) signature_proof: String,
 }
 
 pub(super) struct Reports {
@@ -70,8 +74,18 @@ impl Reads {
     /// Starts to return the reports at these positions, which must not be empty. Returns 503 if a report is missing because it was replaced
     /// since its position was read. Without `shows_signatures`, all signatures are `none`.
     pub(super) async fn reports_at(&self, places: &[Place], shows_signatures: bool) -> Result<Reports, ApiError> {
+        self.reports_with(places, shows_signatures, false).await
+    }
+
+    /// Like [`Self::reports_at`], without signatures and with the members that only exports contain.
+    pub(super) async fn exported_reports_at(&self, places: &[Place]) -> Result<Reports, ApiError> {
+        self.reports_with(places, false, true).await
+    }
+
+    async fn reports_with(&self, places: &[Place], shows_signatures: bool, is_export: bool) -> Result<Reports, ApiError> {
         let statement = Statement::new(include_str!("../../sql/reports_by_place.sql"))
             .with("shows_signatures", shows_signatures)
+            .with("is_export", is_export)
             .with("organizations", places.iter().map(|place| place.organization.clone()).collect::<Vec<_>>())
             .with("times_ms", places.iter().map(|place| place.at_ms).collect::<Vec<_>>())
             .with("identities", places.iter().map(|place| place.identity.to_string()).collect::<Vec<_>>());

@@ -71,10 +71,15 @@ pub(crate) async fn respond_in_envelope<R: ListPage, T: Serialize + 'static>(
 ) -> Result<Response, ApiError> {
     let (total, after) = (found.total(), found.next_page().map(str::to_owned));
     let mut response = respond_with_total(answering, envelope, total, found, item).await?;
+    set_next_page(&mut response, after);
+    Ok(response)
+}
+
+/// Adds the header with the next page's cursor, if there is one.
+pub(crate) fn set_next_page(response: &mut Response, after: Option<String>) {
     if let Some(after) = after.and_then(|after| HeaderValue::from_maybe_shared(Bytes::from(after)).ok()) {
         response.headers_mut().insert(NEXT, after);
     }
-    Ok(response)
 }
 
 /// Returns `total` items in the given envelope. Its `items` must be empty.

@@ -1,10 +1,10 @@
-//! Opaque IDs in evidence files: equal in all files of an owner, and meaningless without the owner's key.
+//! Opaque IDs in evidence files and exports: equal in all files of an owner, and meaningless without the owner's key.
 
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use uuid::Uuid;
 
-pub(super) struct OpaqueIds {
+pub(crate) struct OpaqueIds {
     key: Vec<u8>,
     known: HashMap<Uuid, String>,
 }
@@ -15,19 +15,19 @@ impl OpaqueIds {
     }
 
     /// Returns the ID of an organization or a drain; empty for nil.
-    pub(super) fn opaque(&mut self, id: Uuid) -> String {
+    pub(crate) fn opaque(&mut self, id: Uuid) -> String {
         if id.is_nil() {
             return String::new();
         }
         self.known.entry(id).or_insert_with(|| hex(digest(&self.key, "id", &[id.as_bytes()]))).clone()
     }
 
-    pub(super) fn session(&self, platform: Uuid, session: Uuid) -> u64 {
+    pub(crate) fn session(&self, platform: Uuid, session: Uuid) -> u64 {
         digest(&self.key, "session", &[platform.as_bytes(), session.as_bytes()])
     }
 
     /// Returns the ID of an output or a turn, which is unique in its session.
-    pub(super) fn response(&self, organization: Uuid, session: Uuid, response: &str) -> u64 {
+    pub(crate) fn response(&self, organization: Uuid, session: Uuid, response: &str) -> u64 {
         digest(&self.key, "response", &[organization.as_bytes(), session.as_bytes(), response.as_bytes()])
     }
 }

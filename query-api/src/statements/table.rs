@@ -1,6 +1,7 @@
 //! Stored statements.
 
 use super::document::{By, Statement};
+use super::opaque_ids::OpaqueIds;
 use chrono::{DateTime, Utc};
 use schemas::ids::{OrgId, StatementId};
 use schemas::statement_responses::StatementItem;
@@ -93,6 +94,11 @@ impl StatementTable {
             .await?;
         let query = sqlx::query_scalar("SELECT id_key FROM statement_owners WHERE organization_id = $1");
         query.bind(organization.0).fetch_one(&self.0).await
+    }
+
+    /// Returns the opaque IDs in an owner's files.
+    pub(crate) async fn opaque_ids(&self, organization: OrgId) -> Result<OpaqueIds, sqlx::Error> {
+        Ok(OpaqueIds::new(self.id_key(organization).await?))
     }
 
     /// Returns the latest statement of the chain.

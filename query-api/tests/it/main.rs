@@ -12,6 +12,7 @@ mod crawlers;
 mod delegated_filters;
 mod delegation;
 mod documents;
+mod exports;
 mod formats;
 mod former_owners;
 mod slow_readers;

@@ -20,7 +20,7 @@ use uuid::Uuid;
 const HOUR_MS: i64 = 3_600_000;
 
 /// Every owner's read, as a whole and in part.
-pub(crate) const OWNERS: [&str; 28] = [
+pub(crate) const OWNERS: [&str; 30] = [
     "/content-owners/summary",
     "/content-owners/summary?domain=example.com",
     "/content-owners/summary?outcome=fetch",
@@ -28,6 +28,8 @@ pub(crate) const OWNERS: [&str; 28] = [
     "/content-owners/events?limit=3&offset=2",
     "/content-owners/events/a",
     "/content-owners/events/b",
+    "/content-owners/documents",
+    "/content-owners/documents?limit=3&source_role=edge",
     "/content-owners/urls?limit=1000",
     "/content-owners/urls?limit=2&offset=1&by=section",
     "/content-owners/corroboration?limit=1000",

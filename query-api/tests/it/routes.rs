@@ -10,12 +10,13 @@ use service_kit::testing::{Seed, client};
 
 /// Every route with its required parameters.
 #[rustfmt::skip]
-const GOLDEN: [(&str, [u16; 12]); 23] = [
+const GOLDEN: [(&str, [u16; 12]); 24] = [
     // none, unknown key, revoked key, expired session, session without a membership, session of an owner's, a platform's and an
     // agent's member, key without telemetry:read, owner, platform, agent
     ("/content-owners/summary", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
     ("/content-owners/events", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
     ("/content-owners/events/{id}", [401, 401, 401, 401, 403, 404, 403, 403, 403, 404, 403, 403]),
+    ("/content-owners/documents", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
     ("/content-owners/urls", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
     ("/content-owners/corroboration", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
     ("/content-owners/reconciliation", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
