@@ -60,7 +60,7 @@ pub(crate) struct RequestContent {
 
 /// A response that isn't an error.
 pub(crate) struct Response {
-    date: Option<HeaderValue>,
+    headers: HeaderMap,
     body: Incoming,
 }
 
@@ -120,8 +120,7 @@ impl Client {
             asked.map_err(|_| self.unreachable("no response in time"))?.map_err(|error| self.unreachable(&root_cause(&error)))?;
         let (parts, body) = response.into_parts();
         if parts.status.is_success() {
-            let date = parts.headers.get(DATE).cloned();
-            return Ok(Response { date, body });
+            return Ok(Response { headers: parts.headers, body });
         }
         let retry_after = retry_after(&parts.headers);
         let body = tokio::time::timeout(PROBLEM_DEADLINE, Limited::new(body, MAX_PROBLEM_BYTES).collect()).await;
@@ -180,7 +179,12 @@ impl Client {
 impl Response {
     /// Returns the service's time from the `Date` header.
     pub(crate) fn date(&self) -> Option<&str> {
-        self.date.as_ref()?.to_str().ok()
+        self.headers.get(DATE)?.to_str().ok()
+    }
+
+    /// Returns the cursor of the list's next page; `None` on the last page.
+    pub(crate) fn next_page(&self) -> Option<&str> {
+        self.headers.get("x-next-after")?.to_str().ok()
     }
 
     pub(crate) async fn bytes(self) -> Result<Bytes, Failure> {

@@ -1,5 +1,6 @@
-//! `telemetry events`: list, tail, send and import (docs/api/events.md).
+//! `telemetry events`: list, tail, export, send and import (docs/api/events.md).
 
+mod export;
 mod import;
 mod tail;
 
@@ -35,6 +36,9 @@ pub(crate) enum Action {
     /// Watch new events until interrupted; events that arrive late may be missed
     #[command(after_help = example!("events tail --lines 20"))]
     Tail(tail::Tail),
+    /// Export events as documents that another service accepts, one per line
+    #[command(after_help = example!("events export --since 2026-10-01 --until 2026-10-31"))]
+    Export(Box<export::Export>),
     /// Send one event, an array of events or a request body
     #[command(after_help = example!("events send event.json"))]
     Send(SendArgs),
@@ -105,6 +109,7 @@ pub(crate) async fn run(context: &Context, noun: &EventsNoun) -> Result<(), Fail
             list(context, path(what.agent), &parameters, &COLUMNS).await.map(drop)
         }
         Action::Tail(what) => tail::run(context, what).await,
+        Action::Export(what) => export::run(context, what).await,
         Action::Send(what) => send(context, &what.file).await,
         Action::Import(what) => import::run(context, what).await,
     }

@@ -72,6 +72,10 @@ fn read(kept: &mut Transcript, owner: &Terminal, agent: &Terminal) {
         kept.run_in_both_formats(owner, &[command, &day].concat());
     }
     kept.run_in_both_formats(owner, &[&["events", "list"][..], &day].concat());
+    let export = [&["events", "export", "--event-type", "content_cited"][..], &day].concat();
+    let document = owner.run(&export).json();
+    kept.hide(document["extensions"]["observer"]["id"].as_str().unwrap(), "observer");
+    kept.run(owner, &export);
     let tail = [&["events", "tail", "--lines", "2", "--count", "2"][..], &day].concat();
     kept.run_in_both_formats(owner, &tail);
     kept.run_in_both_formats(agent, &[&["summary", "--agent"][..], &day].concat());
