@@ -1,9 +1,8 @@
 //! API keys: create, list, use, revoke.
 
-use crate::test_app::{DRAINS, Identity, KEYS, Requests as _};
+use crate::test_app::{Credentials, DRAINS, Identity, KEYS, Requests as _};
 use reqwest::Method;
 use serde_json::{Value, json};
-use service_kit::testing::Credentials;
 
 #[tokio::test]
 async fn creates_lists_uses_and_revokes_a_key() {

@@ -3,13 +3,12 @@
 use crate::mailbox::Mailbox as _;
 use crate::people::People as _;
 use crate::people::REVIEWS;
-use crate::test_app::{Identified, Identity, Requests as _, SESSION, SETTINGS, TestApp, VERIFY};
+use crate::test_app::{Credentials, Identified, Identity, Requests as _, SESSION, SETTINGS, TestApp, VERIFY};
 use identity_api::domains;
 use reqwest::Method;
 use schemas::identity::REQUEST_LIFETIME;
 use schemas::site::Site;
 use serde_json::{Value, json};
-use service_kit::testing::Credentials;
 use uuid::Uuid;
 
 pub(crate) trait AuditRows: Identified {

@@ -1,12 +1,11 @@
 //! The audit trail, as read by its organization.
 
 use crate::people::People as _;
-use crate::test_app::{DELEGATIONS, Identified, Identity, KEYS, Requests as _, TestApp};
+use crate::test_app::{Credentials, DELEGATIONS, Identified, Identity, KEYS, Requests as _, TestApp};
 use chrono::DateTime;
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
-use service_kit::testing::Credentials;
 
 const AUDIT: &str = "/api/v1/identity/audit";
 

@@ -1,8 +1,7 @@
 //! Bulk delegation requests (threat rows G11, G12).
 
-use crate::test_app::{Identity, REQUESTS, Requests as _};
+use crate::test_app::{Credentials, Identity, REQUESTS, Requests as _};
 use serde_json::{Value, json};
-use service_kit::testing::Credentials;
 
 fn bulk() -> String {
     format!("{REQUESTS}/bulk")

@@ -1,9 +1,8 @@
 //! The organizations that a member acts for.
 
-use crate::test_app::{Identity, KEYS, Requests as _, TestApp};
+use crate::test_app::{Credentials, Identity, KEYS, Requests as _, TestApp, TestResponse, send_request};
 use reqwest::Method;
 use serde_json::json;
-use service_kit::testing::{Credentials, TestResponse, send_request};
 
 /// Returns the responses to list, create and revoke.
 async fn all_three(app: &TestApp, shows: Credentials<'_>, query: &str, id: &str) -> [TestResponse; 3] {

@@ -1,12 +1,11 @@
 //! Other sites' pages can't use a visitor's cookie (threat rows X26, X27).
 
 use crate::mailbox::Mailbox as _;
-use crate::test_app::{Identity, KEYS, MAGIC_LINK, Requests as _, SESSION, VERIFY, sign_in};
+use crate::test_app::{Credentials, Identity, KEYS, MAGIC_LINK, Requests as _, SESSION, VERIFY, send_request, sign_in};
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use serde_json::json;
 use service_kit::clock::Clock;
-use service_kit::testing::{Credentials, send_request};
 
 const OWN: &str = "http://telemetry.test";
 

@@ -1,12 +1,11 @@
 //! Delegations: grant, list, revoke (threat rows G1, G2, G4, G5, X29).
 
-use crate::test_app::{DELEGATIONS, Identity, REQUESTS, Requests as _, UNKNOWN_ID, manual_clock, sign_in};
+use crate::test_app::{Credentials, DELEGATIONS, Identity, REQUESTS, Requests as _, UNKNOWN_ID, manual_clock, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use schemas::identity::OrgType;
 use serde_json::json;
-use service_kit::testing::Credentials;
 
 #[tokio::test]
 async fn grants_lists_and_revokes_a_delegation() {

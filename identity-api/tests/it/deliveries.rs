@@ -1,11 +1,10 @@
 //! The delivery log, redelivery, and secret rotation (threat row W5). The tests write the results that stream-workers would write;
 //! stream-workers' own tests cover the real ones.
 
-use crate::test_app::{Identity, Requests as _, TestApp, UNKNOWN_ID, WEBHOOKS};
+use crate::test_app::{Credentials, Identity, Requests as _, TestApp, TestResponse, UNKNOWN_ID, WEBHOOKS};
 use reqwest::Method;
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
-use service_kit::testing::{Credentials, TestResponse};
 use uuid::Uuid;
 
 /// An owner with an endpoint and three deliveries, oldest first.

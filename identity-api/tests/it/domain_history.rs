@@ -2,13 +2,12 @@
 
 use crate::domains::{app_on, own, register, release, verify};
 use crate::fake_internet::FakeInternet;
-use crate::test_app::{DOMAINS, Requests as _, TestApp, until_served};
+use crate::test_app::{Credentials, DOMAINS, Requests as _, TestApp, until_served};
 use chrono::{DateTime, TimeDelta, Utc};
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::json;
 use service_kit::identity_tables::{IdentityTables, OwnedSite};
-use service_kit::testing::Credentials;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;

@@ -1,14 +1,13 @@
 //! Drains: create, show, rotate, delete, and their keys.
 
 use crate::races::{PARALLEL, at_once};
-use crate::test_app::{DRAINS, Identified, Identity, KEYS, Requests as _, TestApp, UNKNOWN_ID};
+use crate::test_app::{Credentials, DRAINS, Identified, Identity, KEYS, Requests as _, TestApp, UNKNOWN_ID};
 use chrono::{DurationRound, TimeDelta};
 use schemas::identity::{MAX_DRAINS, OrgType, Scope};
 use schemas::ids::DrainId;
 use schemas::secrets::PlainApiKey;
 use serde_json::{Value, json};
 use service_kit::identity_tables::IdentityTables;
-use service_kit::testing::Credentials;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -3,9 +3,8 @@
 use crate::mailbox::Mailbox as _;
 use crate::people::People as _;
 use crate::people::{PROVISIONED, invites_of};
-use crate::test_app::{Identity, Requests as _, TestApp, UNKNOWN_ID};
+use crate::test_app::{Credentials, Identity, Requests as _, TestApp, TestResponse, UNKNOWN_ID};
 use serde_json::{Value, json};
-use service_kit::testing::{Credentials, TestResponse};
 
 async fn invite_first(app: &TestApp, key: &str, org: &str, email: &str) -> TestResponse {
     app.post(Credentials::Key(key), &format!("{PROVISIONED}/{org}/invites"), &json!({"email": email})).await

@@ -3,11 +3,10 @@
 use crate::admin::{json_of, refusal};
 use crate::people::People as _;
 use crate::people::{PROVISIONED, Person, members_of};
-use crate::test_app::{Identity, KEYS, Requests as _, SETTINGS, TestApp, until_served};
+use crate::test_app::{Credentials, Identity, KEYS, Requests as _, SETTINGS, TestApp, TestResponse, send_request, until_served};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 use serde_json::{Value, json};
-use service_kit::testing::{Credentials, TestResponse, send_request};
 
 const MINTING: &[&str] = &["identity:read", "identity:write", "telemetry:read"];
 

@@ -1,9 +1,8 @@
 //! Unbounded lists return their total.
 
 use crate::people::People as _;
-use crate::test_app::{Identity, Requests as _, TestApp, WEBHOOKS};
+use crate::test_app::{Credentials, Identity, Requests as _, TestApp, WEBHOOKS};
 use crate::webhook_endpoint_states::EndpointStates as _;
-use service_kit::testing::Credentials;
 
 /// Returns the number of items on a page, and the total.
 async fn numbers(app: &TestApp, shows: Credentials<'_>, path: &str) -> (usize, usize) {

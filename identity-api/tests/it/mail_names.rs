@@ -3,9 +3,8 @@
 use crate::mailbox::Mailbox as _;
 use crate::people::People as _;
 use crate::people::{ORGANIZATIONS, PROVISIONED};
-use crate::test_app::{Identity, Requests as _};
+use crate::test_app::{Credentials, Identity, Requests as _};
 use serde_json::json;
-use service_kit::testing::Credentials;
 
 const LURE: &str = "your account is locked - call 555 0100";
 

@@ -1,10 +1,9 @@
 //! Ids in paths: invalid, foreign and unknown ids get the same response (threat rows X28, X29).
 
 use crate::routes::GOLDEN;
-use crate::test_app::{Identity, Requests as _};
+use crate::test_app::{Credentials, Identity, Requests as _, TestResponse};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
-use service_kit::testing::{Credentials, TestResponse};
 
 /// Invalid ids, and spellings of unknown ones.
 const IDS: [&str; 12] = [

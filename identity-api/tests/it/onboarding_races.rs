@@ -3,9 +3,8 @@
 use crate::people::People as _;
 use crate::people::{PLATFORM_REQUESTS, PROVISIONED, Person};
 use crate::races::{PARALLEL, at_once, rounds};
-use crate::test_app::{Identity, Requests as _};
+use crate::test_app::{Credentials, Identity, Requests as _};
 use serde_json::json;
-use service_kit::testing::Credentials;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

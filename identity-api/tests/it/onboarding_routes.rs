@@ -2,9 +2,8 @@
 
 use crate::people::People as _;
 use crate::routes::registered;
-use crate::test_app::{Identity, Requests as _, UNKNOWN_ID};
+use crate::test_app::{Credentials, Identity, Requests as _, UNKNOWN_ID};
 use reqwest::Method;
-use service_kit::testing::Credentials;
 
 /// The routes, each with an empty object as the body and an unknown id if it takes one.
 const GOLDEN: [(&str, &str, [u16; 4]); 24] = [

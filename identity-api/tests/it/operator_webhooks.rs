@@ -4,12 +4,11 @@
 use crate::audit_trail::AuditTrail as _;
 use crate::operators::assert_sorts;
 use crate::people::People as _;
-use crate::test_app::{Identified, Identity, Requests as _, TestApp, UNKNOWN_ID, WEBHOOKS};
+use crate::test_app::{Credentials, Identified, Identity, Requests as _, TestApp, TestResponse, UNKNOWN_ID, WEBHOOKS};
 use crate::webhook_endpoint_states::EndpointStates as _;
 use chrono::TimeDelta;
 use reqwest::Method;
 use serde_json::{Value, json};
-use service_kit::testing::{Credentials, TestResponse};
 use uuid::Uuid;
 
 const ALL: &str = "/api/v1/identity/operator/webhooks";

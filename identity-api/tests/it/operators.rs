@@ -2,9 +2,8 @@
 
 use crate::people::People as _;
 use crate::people::Person;
-use crate::test_app::{Identity, Requests as _, TestApp};
+use crate::test_app::{Credentials, Identity, Requests as _, TestApp};
 use serde_json::{Value, json};
-use service_kit::testing::Credentials;
 
 const ALL: &str = "/api/v1/identity/operator/organizations";
 

@@ -2,10 +2,9 @@
 
 use crate::people::ORGANIZATIONS;
 use crate::people::People as _;
-use crate::test_app::{DOMAINS, Identity, Requests as _, SESSION, TestApp};
+use crate::test_app::{Credentials, DOMAINS, Identity, Requests as _, SESSION, TestApp};
 use schemas::ids::OrgId;
 use serde_json::json;
-use service_kit::testing::Credentials;
 use std::collections::BTreeSet;
 
 /// Registers `number` domains for each organization and verifies the last two.

@@ -2,10 +2,9 @@
 
 use crate::people::People as _;
 use crate::people::{ORGANIZATIONS, Person};
-use crate::test_app::{Identity, Requests as _, TestApp, UNKNOWN_ID};
+use crate::test_app::{Credentials, Identity, Requests as _, TestApp, UNKNOWN_ID};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
-use service_kit::testing::Credentials;
 
 async fn found(app: &TestApp, by: &Person, body: &Value) -> service_kit::testing::TestResponse {
     app.post(by.credentials(), ORGANIZATIONS, body).await

@@ -2,9 +2,8 @@
 
 use crate::people::PROVISIONED;
 use crate::people::People as _;
-use crate::test_app::{DELEGATIONS, Identity, Requests as _, TestApp};
+use crate::test_app::{Credentials, DELEGATIONS, Identity, Requests as _, TestApp, TestResponse};
 use serde_json::{Value, json};
-use service_kit::testing::{Credentials, TestResponse};
 use sqlx::PgPool;
 
 const EVERYTHING: [&str; 4] = ["delegation.created", "delegation.revoked", "delegation_request.created", "invite.claimed"];

@@ -2,12 +2,11 @@
 
 use crate::people::People as _;
 use crate::people::{ORGANIZATIONS, PROVISIONED};
-use crate::test_app::{Identity, Requests as _, TestApp, UNKNOWN_ID};
+use crate::test_app::{Credentials, Identity, Requests as _, TestApp, TestResponse, UNKNOWN_ID};
 use schemas::ids::OrgId;
 use schemas::site::Site;
 use serde_json::{Value, json};
 use service_kit::identity_tables::IdentityTables;
-use service_kit::testing::{Credentials, TestResponse};
 
 async fn provision(app: &TestApp, key: &str, body: &Value) -> TestResponse {
     app.post(Credentials::Key(key), PROVISIONED, body).await

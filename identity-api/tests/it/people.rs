@@ -1,12 +1,11 @@
 //! The tests' people and their requests.
 
-use crate::test_app::{Identified, Requests as _, TestApp};
+use crate::test_app::{Credentials, Identified, Requests as _, TestApp, TestResponse, send_request};
 use identity_api::{organizations, user_sessions};
 use reqwest::Method;
 use schemas::ids::{OrgId, UserId};
 use schemas::secrets::PlainInvite;
 use serde_json::{Value, json};
-use service_kit::testing::{Credentials, TestResponse, send_request};
 use uuid::Uuid;
 
 pub(crate) const ORGANIZATIONS: &str = "/api/v1/identity/organizations";

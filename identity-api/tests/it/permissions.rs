@@ -3,12 +3,13 @@
 use crate::admin::json_of;
 use crate::people::People as _;
 use crate::people::{Person, members_of};
-use crate::test_app::{DELEGATIONS, DOMAINS, Identity, REQUESTS, Requests as _, TestApp, WEBHOOKS, until_served};
+use crate::test_app::{
+    Credentials, DELEGATIONS, DOMAINS, Identity, REQUESTS, Requests as _, TestApp, TestResponse, WEBHOOKS, until_served,
+};
 use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
-use service_kit::testing::{Credentials, TestResponse};
 
 async fn grant(app: &TestApp, by: Credentials<'_>, to: OrgId) -> TestResponse {
     app.post(by, DELEGATIONS, &json!({"grantee_org_id": to})).await

@@ -4,13 +4,12 @@ use crate::mailbox::Mailbox as _;
 use crate::people::People as _;
 use crate::people::{AGENT_REQUESTS, ORGANIZATIONS, PLATFORM_REQUESTS, PROVISIONED, REVIEWS, invites_of, members_of};
 use crate::races::{PARALLEL, at_once};
-use crate::test_app::{Identity, Requests as _, TestApp, sign_in};
+use crate::test_app::{Credentials, Identity, Requests as _, TestApp, sign_in};
 use chrono::TimeDelta;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use serde_json::json;
 use service_kit::clock::Clock;
-use service_kit::testing::Credentials;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

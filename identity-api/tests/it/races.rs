@@ -1,9 +1,8 @@
 //! Races of forty callers, decided by the database (S12; threat rows G3, G4, G6, G10, W4, W8).
 
-use crate::test_app::{DELEGATIONS, Identity, Requests as _, TestApp, WEBHOOKS, until_served};
+use crate::test_app::{Credentials, DELEGATIONS, Identity, Requests as _, TestApp, TestResponse, WEBHOOKS, until_served};
 use futures::FutureExt;
 use futures::future::join_all;
-use service_kit::testing::{Credentials, TestResponse};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;

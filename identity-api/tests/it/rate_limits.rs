@@ -2,7 +2,10 @@
 
 use crate::people::PROVISIONED;
 use crate::people::People as _;
-use crate::test_app::{Identity, KEYS, MAGIC_LINK, REQUESTS, Requests as _, SESSION, TestApp, UNKNOWN_ID, VERIFY, sign_in};
+use crate::test_app::{
+    Credentials, Identity, KEYS, MAGIC_LINK, REQUESTS, Requests as _, SESSION, TestApp, TestResponse, UNKNOWN_ID, VERIFY,
+    send_request, sign_in,
+};
 use futures::future::join_all;
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
@@ -11,7 +14,6 @@ use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde_json::{Value, json};
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
-use service_kit::testing::{Credentials, TestResponse, send_request};
 use std::time::Instant;
 
 async fn open(sign_in: SignInSettings) -> TestApp {

@@ -1,10 +1,9 @@
 //! Thresholds of reconciliation alerts, and their webhook messages.
 
-use crate::test_app::{Identity, Requests as _};
+use crate::test_app::{Credentials, Identity, Requests as _};
 use reqwest::Method;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
-use service_kit::testing::Credentials;
 
 const ALERT: &str = "/api/v1/identity/reconciliation-alert";
 

@@ -1,10 +1,9 @@
 //! Rejected reports, as listed for their organization.
 
-use crate::test_app::{Identified, Identity, Requests as _, TestApp};
+use crate::test_app::{Credentials, Identified, Identity, Requests as _, TestApp};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use schemas::ids::OrgId;
 use serde_json::{Value, json};
-use service_kit::testing::Credentials;
 
 const REFUSED: &str = "/api/v1/identity/refused-reports";
 

@@ -2,12 +2,11 @@
 //! wins (S12, G6).
 
 use crate::races::{PARALLEL, at_once, rounds as rounds_of};
-use crate::test_app::{DELEGATIONS, Identity, Requests as _, TestApp, sign_in};
+use crate::test_app::{Credentials, DELEGATIONS, Identity, Requests as _, TestApp, TestResponse, sign_in};
 use chrono::TimeDelta;
 use schemas::identity::REQUEST_LIFETIME;
 use schemas::ids::OrgId;
 use service_kit::clock::Clock;
-use service_kit::testing::{Credentials, TestResponse};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,9 +1,8 @@
 //! Checks every route with every kind of credential (S3, X24).
 
-use crate::test_app::{Identity, Requests as _, UNKNOWN_ID};
+use crate::test_app::{Credentials, Identity, Requests as _, UNKNOWN_ID};
 use reqwest::Method;
 use schemas::identity::{DrainProvider, OrgType, Scope};
-use service_kit::testing::Credentials;
 
 /// Every route, with an empty object as the body and an unknown id if it takes one. `onboarding_routes` covers operators and partners.
 pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 77] = [

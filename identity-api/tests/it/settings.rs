@@ -1,10 +1,9 @@
 //! Settings of an organization (threat row I6).
 
-use crate::test_app::{Identity, Requests as _, SETTINGS, TestApp};
+use crate::test_app::{Credentials, Identity, Requests as _, SETTINGS, TestApp, TestResponse};
 use reqwest::Method;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
-use service_kit::testing::{Credentials, TestResponse};
 
 async fn patch(app: &TestApp, key: &str, body: &Value) -> TestResponse {
     app.send(Method::PATCH, Credentials::Key(key), SETTINGS, body.to_string()).await

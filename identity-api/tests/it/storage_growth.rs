@@ -1,11 +1,13 @@
 //! How much one organization can grow PostgreSQL until its budget is spent (threat row F50).
 
-use crate::test_app::{DELEGATIONS, DOMAINS, DRAINS, Identity, KEYS, Requests as _, TestApp, WEBHOOKS, manual_clock, sign_in};
+use crate::test_app::{
+    Credentials, DELEGATIONS, DOMAINS, DRAINS, Identity, KEYS, Requests as _, TestApp, TestResponse, WEBHOOKS, manual_clock,
+    sign_in,
+};
 use identity_api::sign_in::SignInSettings;
 use reqwest::Method;
 use schemas::ids::OrgId;
 use serde_json::json;
-use service_kit::testing::{Credentials, TestResponse};
 
 /// An eighth of the default, to keep the test short.
 const BUDGET: u64 = 512 * 1024;

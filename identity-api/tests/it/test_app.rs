@@ -1,5 +1,7 @@
 //! Test app: an identity-api with its own database, and functions that create people and keys.
 
+pub(crate) use service_kit::testing::{Credentials, TestResponse, send_request};
+
 use chrono::SubsecRound;
 use identity_api::domains::DomainSettings;
 use identity_api::mail::MailSettings;
@@ -17,7 +19,7 @@ use service_kit::http;
 use service_kit::roles::Role;
 use service_kit::secret_encryption::{Sealer, SecretsKey, SecretsSettings};
 use service_kit::settings::WebhookSettings;
-use service_kit::testing::{Credentials, TestResponse, TestServer, TestStores, send_request};
+use service_kit::testing::{TestServer, TestStores};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;

@@ -1,9 +1,8 @@
 //! Revocations take effect in every process (S4). The processes share only the database.
 
 use crate::domains::register;
-use crate::test_app::{Identity, KEYS, Requests as _, SETTINGS, UNKNOWN_ID, WEBHOOKS};
+use crate::test_app::{Credentials, Identity, KEYS, Requests as _, SETTINGS, UNKNOWN_ID, WEBHOOKS};
 use serde_json::json;
-use service_kit::testing::Credentials;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;

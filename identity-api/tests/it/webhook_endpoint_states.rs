@@ -1,9 +1,8 @@
 //! Disabling, enabling, deleting and testing endpoints.
 
-use crate::test_app::{Identified, Identity, Requests as _, TestApp, WEBHOOKS};
+use crate::test_app::{Credentials, Identified, Identity, Requests as _, TestApp, TestResponse, WEBHOOKS};
 use reqwest::Method;
 use serde_json::{Value, json};
-use service_kit::testing::{Credentials, TestResponse};
 
 pub(crate) trait EndpointStates: Identified {
     async fn switch(&self, key: &str, endpoint: &TestResponse, disabled: bool) -> TestResponse {

@@ -1,8 +1,7 @@
 //! Webhook endpoints: create, list, delete (threat row W5).
 
-use crate::test_app::{Identity, Requests as _, WEBHOOKS};
+use crate::test_app::{Credentials, Identity, Requests as _, WEBHOOKS};
 use serde_json::{Value, json};
-use service_kit::testing::Credentials;
 use uuid::Uuid;
 
 #[tokio::test]

@@ -176,7 +176,7 @@ async fn f50_limits_sessions_named_by_events() {
 
 async fn send_all(gateway: &TestApp, key: &str, bodies: &[String]) {
     for some in bodies.chunks(20) {
-        let sent = some.iter().map(|body| send_log(&gateway, "cloudflare", key, body.clone()));
+        let sent = some.iter().map(|body| send_log(gateway, "cloudflare", key, body.clone()));
         for answer in futures::future::join_all(sent).await {
             assert_eq!(answer.status, 200, "{}", answer.body);
         }

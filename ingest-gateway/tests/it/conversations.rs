@@ -1,10 +1,9 @@
 //! Conversation members on the log: only those that the strictest level declared for the session allows, and never a click token.
 
-use crate::harness::{Gateway, TestApp, with};
+use crate::harness::{Gateway, TestApp, send_request, with};
 use schemas::identity::OrgType;
 use schemas::log::LogRecord;
 use serde_json::{Value, json};
-use service_kit::testing::send_request;
 use std::collections::HashMap;
 use uuid::Uuid;
 

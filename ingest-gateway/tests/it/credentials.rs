@@ -1,13 +1,12 @@
 //! Credentials for reporting: keys, scopes and verified hosts.
 
-use crate::harness::{Gateway, TestApp, head, retrieval};
+use crate::harness::{Credentials, Gateway, TestApp, head, retrieval, send_request};
 use chrono::TimeDelta;
 use ingest_gateway::Limits;
 use reqwest::Method;
 use schemas::identity::{DrainProvider, OrgType, Scope};
 use schemas::secrets::{PlainApiKey, PlainUserSession};
 use serde_json::{Value, json};
-use service_kit::testing::{Credentials, send_request};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

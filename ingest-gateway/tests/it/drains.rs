@@ -14,12 +14,11 @@ mod fair_shares;
 mod signatures;
 mod signed_agents;
 
-use crate::harness::TestApp;
+use crate::harness::{TestApp, TestResponse};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use reqwest::Method;
 use serde_json::{Value, json};
-use service_kit::testing::TestResponse;
 
 /// Fixtures by provider. Each contains the same six requests.
 pub(crate) const FIXTURES: [(&str, &str, &[u8]); 10] = [

@@ -1,8 +1,7 @@
 //! Compressed bodies: the size limits of S9 are exact on every route and encoding. Compression bombs are in `overload`.
 
-use crate::harness::{Gateway, TestApp, retrieval};
+use crate::harness::{Gateway, TestApp, TestResponse, retrieval, send_request};
 use serde_json::json;
-use service_kit::testing::{TestResponse, send_request};
 use std::io::Write;
 
 const ROUTES: [&str; 5] = ["/events", "/sessions/start", "/sessions/end", "/sessions/bulk", "/click-tokens"];

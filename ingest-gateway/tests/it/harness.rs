@@ -1,5 +1,7 @@
 //! A gateway with its own stores, and dry runs of requests.
 
+pub(crate) use service_kit::testing::{Credentials, TestResponse, send_request};
+
 use ingest_gateway::{Document, DrainSettings, Durability, Limits, Settings, State, dry_run, routes};
 use schemas::identity::OrgType;
 use schemas::log::{LogEvent, LogRecord};

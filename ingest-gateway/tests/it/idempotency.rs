@@ -1,9 +1,8 @@
 //! `Idempotency-Key`: a retry has the same events even if details differ, and reusing a key for other events is rejected.
 
-use crate::harness::{Gateway, SESSION, TestApp, retrieval, with};
+use crate::harness::{Gateway, SESSION, TestApp, TestResponse, retrieval, send_request, with};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
-use service_kit::testing::{TestResponse, send_request};
 use std::collections::BTreeSet;
 
 async fn post(gateway: &TestApp, path: &str, key: &str, idempotency_key: &str, body: &Value) -> TestResponse {

@@ -1,8 +1,7 @@
 //! Every named limit is exact on every write route. Limits of whole bodies are in `encodings`.
 
-use crate::harness::{Gateway, SESSION, event, retrieval, try_body};
+use crate::harness::{Gateway, SESSION, event, retrieval, send_request, try_body};
 use serde_json::{Value, json};
-use service_kit::testing::send_request;
 use uuid::Uuid;
 
 const URL: &str = "https://a.test/";

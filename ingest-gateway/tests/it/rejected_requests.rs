@@ -1,9 +1,8 @@
 //! Rejected requests: status, code and fault. Nothing is stored.
 
-use crate::harness::{Gateway, SESSION, retrieval, try_body, with};
+use crate::harness::{Gateway, SESSION, retrieval, send_request, try_body, with};
 use reqwest::Method;
 use serde_json::{Value, json};
-use service_kit::testing::send_request;
 
 #[tokio::test]
 async fn rejects_bodies_that_are_not_objects() {

@@ -1,12 +1,11 @@
 //! Sessions and click tokens: starts, ends, uploads, sessions named only by events, and other organizations' access.
 
-use crate::harness::{Gateway, SESSION, TestApp, event, try_body, with};
+use crate::harness::{Gateway, SESSION, TestApp, event, send_request, try_body, with};
 use schemas::identity::OrgType;
 use schemas::ids::SessionId;
 use schemas::log::{LogEvent, RecordKind};
 use schemas::session::{PrivacyLevel, SessionReport};
 use serde_json::{Value, json};
-use service_kit::testing::send_request;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 

@@ -2,10 +2,9 @@
 
 use crate::credentials::GOLDEN;
 use crate::encodings::compress;
-use crate::harness::{Gateway, SESSION, dry_post, event, retrieval, try_body, try_event, with};
+use crate::harness::{Gateway, SESSION, dry_post, event, retrieval, send_request, try_body, try_event, with};
 use schemas::event::{EventFamily, EventType, SourceRole};
 use serde_json::{Value, json};
-use service_kit::testing::send_request;
 use uuid::Uuid;
 
 const URL: &str = "https://a.test/";

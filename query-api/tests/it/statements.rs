@@ -392,7 +392,7 @@ async fn returns_every_format_of_a_statement() {
     app.store(&january(agent.id, owner.id)).await;
     let id = world.close(&world.closer(owner.id).await, StatusCode::CREATED).await;
     let path = format!("/content-owners/statements/{id}");
-    let (_, kind, _, csv) = get_as(&app, "text/csv", &owner.key, &path).await;
+    let (_, kind, _, csv) = get_as(app, "text/csv", &owner.key, &path).await;
     assert_eq!(kind, "text/csv; charset=utf-8");
     let columns = "period,revision,operator,host,content,license,measure,claimed,corroborated,observed,unknown,signed,sessions,covered_hours,note";
     assert_eq!(csv.lines().next(), Some(columns));

@@ -2,14 +2,13 @@
 
 use super::{BOT, body, delivery, line};
 use crate::encodings::compress;
-use crate::harness::Gateway;
+use crate::harness::{Credentials, Gateway, send_request};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ingest_gateway::DrainSettings;
 use schemas::identity::{DrainProvider, OrgType, Scope};
 use schemas::secrets::PlainApiKey;
 use serde_json::json;
-use service_kit::testing::{Credentials, send_request};
 
 #[tokio::test]
 async fn cloudflare_test_is_accepted_and_stores_nothing() {

@@ -2,13 +2,12 @@
 
 use super::{FIXTURES, body, delivery, send_log};
 use crate::encodings::compress;
-use crate::harness::Gateway;
+use crate::harness::{Gateway, send_request};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ingest_gateway::DrainSettings;
 use schemas::identity::{DrainProvider, OrgType};
 use serde_json::json;
-use service_kit::testing::send_request;
 
 fn nasty() -> Vec<(&'static str, Option<&'static str>, Vec<u8>)> {
     let endless = compress("gzip", &vec![b'a'; 64 * 1024 * 1024]);

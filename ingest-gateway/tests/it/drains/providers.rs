@@ -2,13 +2,12 @@
 
 use super::{BOT, FIXTURES, PERSON, body, line, send_log};
 use crate::encodings::compress;
-use crate::harness::Gateway;
+use crate::harness::{Gateway, send_request};
 use schemas::bots::Purpose;
 use schemas::event::SourceRole;
 use schemas::identity::OrgType;
 use schemas::log::{FailedFetch, RecordKind};
 use serde_json::{Value, json};
-use service_kit::testing::send_request;
 use std::io::Write;
 
 #[tokio::test]

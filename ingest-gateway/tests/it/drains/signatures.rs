@@ -1,13 +1,12 @@
 //! Tests of drains with a signing secret.
 
 use crate::encodings::compress;
-use crate::harness::{Gateway, TestApp};
+use crate::harness::{Gateway, TestApp, send_request};
 use hmac::{Hmac, KeyInit, Mac};
 use schemas::identity::{DrainProvider, OrgType};
 use schemas::ids::DrainId;
 use serde_json::json;
 use service_kit::secret_encryption::{SecretsKey, SecretsSettings};
-use service_kit::testing::send_request;
 use sha1::Sha1;
 use std::fmt::Write as _;
 

@@ -93,7 +93,7 @@ fn line(id: &str, key: &PrivateKey, key_set: &str, signed_host: &str, status: u1
 async fn send(gateway: &TestApp, key: &str, lines: &[Value]) -> Vec<Option<RecordedSignature>> {
     let before = usize::try_from(gateway.log.record_count()).unwrap();
     let log: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    let taken = send_log(&gateway, "ndjson", key, log).await;
+    let taken = send_log(gateway, "ndjson", key, log).await;
     assert_eq!(taken.status, 200, "{}", taken.body);
     let records = gateway.log.records(before + 1).await;
     let record = records.into_iter().max_by_key(|record| record.received_at_us).unwrap();
