@@ -3,12 +3,12 @@
 use super::click_token::TokenSession;
 use super::drains::{drains, new_drain};
 use super::{AGENT_SCREENS, OWNER_SCREENS};
-use crate::demo::{Demo, DemoApp, wait_for_events};
+use crate::demo::{Demo, send_request};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
-use service_kit::testing::{TestProcess, client, eventually, free_address, npm_package, send_request};
+use service_kit::testing::{TestProcess, client, eventually, free_address, npm_package};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -115,7 +115,7 @@ impl Browser {
         self.command("/goog/cdp/execute", &json!({"cmd": command, "params": parameters})).await
     }
 
-    pub(super) async fn sign_in(&self, demo: &DemoApp, variable: &str) {
+    pub(super) async fn sign_in(&self, demo: &Demo, variable: &str) {
         self.open(&demo.url("/sign-in")).await;
         let cookie =
             json!({"cookie": {"name": "telemetry-session", "value": demo.env(variable), "httpOnly": true, "sameSite": "Lax"}});
@@ -226,29 +226,30 @@ const COLOR_RULES: [&str; 2] = ["color-contrast", "link-in-text-block"];
 
 const IS_DARK: &str = "return matchMedia('(prefers-color-scheme: dark)').matches";
 
-pub(super) async fn demo_with_an_event() -> DemoApp {
+pub(super) async fn demo_with_an_event() -> Demo {
     let demo = Demo::start().await;
     let now = service_kit::clock::Clock::System.now();
     let report = json!({"type": "content_retrieved", "timestamp": now.to_rfc3339(), "source_role": "agent",
         "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "content_url": "https://www.example.com/page"});
-    assert_eq!(demo.report(demo.env("AGENT_KEY"), &json!({"events": [report]})).await.status, 201);
+    assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": [report]})).await.status, 201);
     let link = TokenSession::create(&demo, Some("answer-engine")).await;
     link.end(&demo, json!({"type": "conversion", "value_amount": 4_999, "currency": "EUR"})).await;
     let click = link.click(now - TimeDelta::minutes(1), "https://www.example.com/page");
-    assert_eq!(demo.report(demo.env("NETWORK_KEY"), &json!({"events": [click]})).await.status, 201);
-    wait_for_events(&demo, 2).await;
+    assert_eq!(demo.post(demo.env("NETWORK_KEY"), &json!({"events": [click]})).await.status, 201);
+    demo.wait_for_events(2).await;
     demo
 }
 
 /// Returns a sign-in link that another program requested.
-async fn link_of_another_browser(demo: &DemoApp) -> String {
+async fn link_of_another_browser(demo: &Demo) -> String {
     const EMAIL: &str = "elsewhere@example.net";
-    assert_eq!(demo.post("", "/api/v1/identity/auth/magic-link", &json!({"email": EMAIL})).await.status, 202);
+    let asked = demo.client.post(demo.url("/api/v1/identity/auth/magic-link")).json(&json!({"email": EMAIL}));
+    assert_eq!(send_request(asked).await.status, 202);
     eventually("the email arrives", || async { super::sign_up::mailed_link(demo, EMAIL) }).await
 }
 
 /// Returns the pages to check, grouped by the session that can open them.
-pub(super) async fn addresses(demo: &DemoApp) -> Vec<(&'static str, Vec<String>)> {
+pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     let own = |variable: &str, screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env(variable)));
     let mut owners: Vec<String> = ["/sign-in", "/sign-in/invite?token=abc", "/console/organizations", "/console/requests"]
         .into_iter()
@@ -305,7 +306,7 @@ async fn bytes_of(browser: &Browser, address: &str) -> u64 {
 
 /// Checks that a page loads no foreign resources, follows its content security policy, is accessible in both color schemes, and fits the
 /// screen.
-pub(super) async fn check_page(browser: &Browser, demo: &DemoApp, axe: &str, address: &str) {
+pub(super) async fn check_page(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
     browser.open(address).await;
     let loaded = browser.run("return performance.getEntriesByType('resource').map(e => e.name)").await;
     let own = demo.env("BASE_URL");
@@ -372,7 +373,7 @@ const ON_A_PHONE: &str = "const menu = document.querySelector('details.menu'), b
     return [menu.checkVisibility(), menu.querySelector('summary').textContent, menu.open, are_shown];";
 
 /// Checks that tiles fill their rows, and that a wide table keeps its row headers visible and indicates that it scrolls.
-pub(super) async fn check_layout(browser: &Browser, demo: &DemoApp) {
+pub(super) async fn check_layout(browser: &Browser, demo: &Demo) {
     browser.sign_in(demo, "OWNER_SESSION").await;
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     browser.open(&own("overview")).await;
