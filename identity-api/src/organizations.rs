@@ -7,6 +7,7 @@ pub(crate) mod invites;
 pub(crate) mod members;
 pub(crate) mod memberships;
 pub(crate) mod reconciliation_alert;
+pub(crate) mod saved_views;
 pub(crate) mod settings;
 pub(crate) mod emails;
 

@@ -6,6 +6,7 @@ pub mod mail;
 pub(crate) mod revoke_created;
 pub(crate) mod all_organizations;
 pub(crate) mod all_webhooks;
+pub(crate) mod dead_letters;
 
 use crate::access::actor::SignedIn;
 use crate::access::prelude::*;

@@ -8,7 +8,7 @@ use crate::delegations::requests;
 use crate::domains::manifests;
 use crate::keys::drains::{self, health};
 use crate::keys::{analyst_accounts, api_keys};
-use crate::organizations::{access_requests, creation, invites, members, partners, reconciliation_alert, settings};
+use crate::organizations::{access_requests, creation, invites, members, partners, reconciliation_alert, saved_views, settings};
 use crate::people::sign_in::{cookie_guard, magic_links, oidc, redeem_link, session};
 use crate::request::request_slot;
 use crate::webhooks::{deliveries, endpoint_state};
@@ -62,6 +62,8 @@ fn member_paths() -> Router<Arc<State>> {
             "/api/v1/identity/reconciliation-alert",
             get(reconciliation_alert::show_alert).put(reconciliation_alert::set_alert),
         )
+        .route("/api/v1/identity/saved-views", get(saved_views::list_saved_views).post(saved_views::save_view))
+        .route("/api/v1/identity/saved-views/{id}", delete(saved_views::delete_saved_view))
         .route("/api/v1/identity/settings", get(settings::show_settings).patch(settings::change_settings))
         .route("/api/v1/identity/webhooks", get(webhooks::list_webhooks).post(webhooks::create_webhook))
         .route(
@@ -99,6 +101,8 @@ fn people_paths() -> Router<Arc<State>> {
         .route("/api/v1/identity/operator/access-requests", get(access_requests::list_access_requests_to_review))
         .route("/api/v1/identity/operator/access-requests/{id}/approve", post(access_requests::approve_access_request))
         .route("/api/v1/identity/operator/access-requests/{id}/reject", post(access_requests::reject_access_request))
+        .route("/api/v1/identity/operator/dead-letters", get(people::dead_letters::list_dead_letters))
+        .route("/api/v1/identity/operator/dead-letters/{id}/retry", post(people::dead_letters::retry_dead_letter))
         .route("/api/v1/identity/operator/organizations", get(people::all_organizations::list_all_organizations))
         .route("/api/v1/identity/operator/webhooks", get(people::all_webhooks::list_all_webhooks))
         .route("/api/v1/identity/operator/webhooks/{id}", get(people::all_webhooks::show_any_webhook))

@@ -7,4 +7,5 @@ pub(crate) mod closer;
 pub(crate) mod visibility;
 pub(crate) mod session_scope;
 pub(crate) mod consent;
+pub(crate) mod operator;
 pub(crate) mod organization_names;

@@ -29,6 +29,7 @@ mod sessions;
 mod statement;
 mod summary;
 mod urls;
+mod usage;
 
 #[cfg(test)]
 mod list_tests;

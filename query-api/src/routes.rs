@@ -17,6 +17,7 @@ pub(crate) mod resolve;
 mod robots;
 mod series;
 mod statements;
+mod usage;
 
 use crate::State;
 use crate::respond::{compression, response_memory};
@@ -51,6 +52,8 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/sessions/{id}/document", get(session_documents::read_document))
         // These routes require an API key with telemetry:read.
         .route("/ctx/{token}", get(click_lookup::read_manifest))
+        // This route requires an operator's session.
+        .route("/operator/usage", get(usage::read_usage))
         // This route is public and rate-limited by client address.
         .route("/resolve", get(resolve::resolve_domain))
         .route("/.well-known/content-telemetry.json", get(statements::read_manifest))

@@ -5,9 +5,11 @@
 mod archive;
 mod requeue;
 mod command;
+mod operators;
 
 pub(crate) use archive::KnownDeadLetters;
 pub use command::RejectedCommand;
+pub(crate) use operators::serve_operators;
 
 use crate::consume::DeadLetter;
 use futures::StreamExt as _;

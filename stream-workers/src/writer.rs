@@ -27,7 +27,7 @@ mod takeover;
 use crate::Settings;
 use crate::consume::partition_stats::PartitionStats;
 use crate::consume::{Block, Lag};
-use crate::dead_letters::{KnownDeadLetters, RejectedTopic};
+use crate::dead_letters::{KnownDeadLetters, RejectedTopic, serve_operators};
 use crate::metrics;
 use crate::resolve::Resolver;
 use crate::resolve::session_writer::SessionWriter;
@@ -169,6 +169,7 @@ async fn run_active_writer(
     let known = known_letters(settings, server, &state).await?;
     let source = LogSource::connect(settings, state.progress.next(), known.clone())?;
     let lag = source.lag();
+    let _operators = serve_operators(settings.clone());
     metrics::is_active(true);
     tokio::select! {
         ended = ActiveWriter::connect(settings, server, state, (source, known))?.run(narrowing, stop) => ended,

@@ -6,7 +6,7 @@ use crate::delegations::{self, requests};
 use crate::domains;
 use crate::domains::manifests;
 use crate::keys::{api_keys, drains};
-use crate::organizations::{access_requests, creation, invites, members, partners, reconciliation_alert, settings};
+use crate::organizations::{access_requests, creation, invites, members, partners, reconciliation_alert, saved_views, settings};
 use crate::people::sign_in::{magic_links, redeem_link};
 use crate::webhooks::{self, endpoint_state};
 use schemas::webhook_url::AllowedReceivers;
@@ -26,6 +26,7 @@ pub const DRY_RUNS: &[(&str, &str, DryRun)] = &[
     ("POST", "/api/v1/identity/drains", drains::dry_run),
     ("POST", "/api/v1/identity/manifests", |body| manifests::parse_new_manifest(body, &AllowedReceivers::default()).map(drop)),
     ("PUT", "/api/v1/identity/reconciliation-alert", |body| reconciliation_alert::parse_alert(body).map(drop)),
+    ("POST", "/api/v1/identity/saved-views", |body| saved_views::parse_new_view(body).map(drop)),
     ("PATCH", "/api/v1/identity/settings", |body| settings::parse_changes(body).map(drop)),
     ("POST", "/api/v1/identity/webhooks", |body| webhooks::parse_new_webhook(body, &AllowedReceivers::default()).map(drop)),
     ("PATCH", "/api/v1/identity/webhooks/{id}", |body| endpoint_state::parse_change(body).map(drop)),
@@ -62,6 +63,7 @@ mod tests {
         ("domains/{id}/verify", r#"{"methods":["dns_txt"]}"#),
         ("drains", r#"{"name":"n","provider":"ndjson"}"#),
         ("manifests", r#"{"url":"https://a.test/.well-known/content-telemetry.json"}"#),
+        ("saved-views", r#"{"name":"n","page":"overview","query":"period=30d&operator=A%20B"}"#),
         ("settings", r#"{"visible_in_click_token_lookups":true}"#),
         ("reconciliation-alert", r#"{"min_events":10,"share":0.05}"#),
         ("webhooks", r#"{"url":"https://hooks.a.test/","event_types":["invite.claimed"]}"#),
@@ -92,6 +94,10 @@ mod tests {
         ("api-keys", r#"{"scopes":[null]}"#, &["body"]),
         ("api-keys", r#"{"require_signature":1}"#, &["body"]),
         ("api-keys/{id}", "{}", &["require_signature"]),
+        ("saved-views", "{}", &["name", "page"]),
+        ("saved-views", r#"{"name":"n","page":"../keys","query":"a b"}"#, &["page", "query"]),
+        ("saved-views", r#"{"name":"n","page":"overview","query":"a#b"}"#, &["query"]),
+        ("saved-views", r#"{"name":"n","page":"overview","query":"\"'><b>"}"#, &["query"]),
         ("delegations", r#"{"scopes":["identity:write"]}"#, &["grantee_org_id", "scopes"]),
         ("delegations", r#"{"grantee_org_id":"x","scopes":[]}"#, &["grantee_org_id", "scopes"]),
         ("delegation-requests", r#"{"scopes":["identity:write"]}"#, &["domain", "scopes"]),

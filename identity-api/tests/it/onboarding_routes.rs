@@ -6,7 +6,7 @@ use crate::test_app::{Credentials, Identity, Requests as _, UNKNOWN_ID};
 use reqwest::Method;
 
 /// The routes, each with an empty object as the body and an unknown id if it takes one.
-const GOLDEN: [(&str, &str, [u16; 4]); 24] = [
+const GOLDEN: [(&str, &str, [u16; 4]); 26] = [
     // operator's session, trusted partner's key, untrusted one's key with the scope, that key beside the operator's session
     ("GET", "organizations", [200, 401, 401, 401]),
     ("POST", "organizations", [422, 401, 401, 401]),
@@ -25,6 +25,8 @@ const GOLDEN: [(&str, &str, [u16; 4]); 24] = [
     ("GET", "operator/access-requests", [200, 401, 401, 401]),
     ("POST", "operator/access-requests/{}/approve", [404, 401, 401, 401]),
     ("POST", "operator/access-requests/{}/reject", [404, 401, 401, 401]),
+    ("GET", "operator/dead-letters", [200, 401, 401, 401]),
+    ("POST", "operator/dead-letters/{}/retry", [404, 401, 401, 401]),
     ("GET", "operator/organizations", [200, 401, 401, 401]),
     ("GET", "operator/webhooks", [200, 401, 401, 401]),
     ("GET", "operator/webhooks/{}", [404, 401, 401, 401]),

@@ -5,7 +5,7 @@ use reqwest::Method;
 use schemas::identity::{DrainProvider, OrgType, Scope};
 
 /// Every route, with an empty object as the body and an unknown id if it takes one. `onboarding_routes` covers operators and partners.
-pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 77] = [
+pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 82] = [
     // none, unscoped key, identity:read, identity:write, revoked key, member, expired session, stranger's session,
     // identity:read and identity:write of a platform, and of an agent
     ("GET", "/api/v1/identity/analysts", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
@@ -41,6 +41,9 @@ pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 77] = [
     ("GET", "/api/v1/identity/refused-reports", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("GET", "/api/v1/identity/reconciliation-alert", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("PUT", "/api/v1/identity/reconciliation-alert", [401, 403, 403, 200, 401, 200, 401, 403, 403, 403]),
+    ("GET", "/api/v1/identity/saved-views", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
+    ("POST", "/api/v1/identity/saved-views", [401, 403, 403, 422, 401, 422, 401, 403, 422, 422]),
+    ("DELETE", "/api/v1/identity/saved-views/{id}", [401, 403, 403, 404, 401, 404, 401, 403, 404, 404]),
     ("GET", "/api/v1/identity/settings", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
     ("PATCH", "/api/v1/identity/settings", [401, 403, 403, 422, 401, 422, 401, 403, 422, 422]),
     ("GET", "/api/v1/identity/webhooks", [401, 403, 200, 200, 401, 200, 401, 403, 200, 200]),
@@ -73,6 +76,8 @@ pub(crate) const GOLDEN: [(&str, &str, [u16; 10]); 77] = [
     ("GET", "/api/v1/identity/operator/access-requests", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("POST", "/api/v1/identity/operator/access-requests/{id}/approve", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("POST", "/api/v1/identity/operator/access-requests/{id}/reject", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
+    ("GET", "/api/v1/identity/operator/dead-letters", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
+    ("POST", "/api/v1/identity/operator/dead-letters/{id}/retry", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("GET", "/api/v1/identity/operator/organizations", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("GET", "/api/v1/identity/operator/webhooks", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),
     ("GET", "/api/v1/identity/operator/webhooks/{id}", [401, 401, 401, 401, 401, 403, 401, 403, 401, 401]),

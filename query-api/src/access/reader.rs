@@ -13,6 +13,7 @@ use axum::http::{Uri, header};
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::problem::Code;
+use schemas::secrets::PlainUserSession;
 use service_kit::auth::{
     API_KEY_HEADER, Caller, Credential, KeyReader, SessionUser, Tenant, named_organization, presented_session,
 };
@@ -67,7 +68,8 @@ pub(super) fn reject_named_organization(uri: &Uri) -> Result<(), ApiError> {
     Ok(())
 }
 
-pub(super) async fn by_session(parts: &mut Parts, state: &Arc<State>) -> Result<Reader, ApiError> {
+/// Returns the person with the session in the cookie or the bearer token.
+pub(super) async fn session_user(parts: &mut Parts, state: &Arc<State>) -> Result<(SessionUser, PlainUserSession), ApiError> {
     let transport = parts.extensions.get().copied().unwrap_or(Transport::Plain);
     if let Some(cookie) = session_cookie_auth::presented(&parts.headers, transport)? {
         session_cookie_auth::set_bearer_token(&mut parts.headers, &cookie)?;
@@ -77,9 +79,14 @@ pub(super) async fn by_session(parts: &mut Parts, state: &Arc<State>) -> Result<
     }
     let (directory, now) = (state.identity_tables(), state.clock.now());
     let session = presented_session(&parts.headers).ok_or_else(|| directory.unknown_credentials().reject(parts))?;
-    let member = SessionUser::find(parts, &session, directory, now).await?;
+    let person = SessionUser::find(parts, &session, directory, now).await?;
+    Ok((person, session))
+}
+
+pub(super) async fn by_session(parts: &mut Parts, state: &Arc<State>) -> Result<Reader, ApiError> {
+    let (member, session) = session_user(parts, state).await?;
     let membership = member.acting_for(&parts.uri)?;
-    state.session_reads.record(&session.hash(), member.user_id, membership.org_id, now).await?;
+    state.session_reads.record(&session.hash(), member.user_id, membership.org_id, state.clock.now()).await?;
     let (org_id, org_type) = (membership.org_id, membership.org_type);
     Ok(Reader { credential: Credential::User(member.user_id), tenant: Tenant::Person(member.user_id), org_id, org_type })
 }

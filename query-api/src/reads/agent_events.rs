@@ -7,7 +7,7 @@
 use super::Reads;
 use super::event_page::{EventPage, Item, on_page};
 use super::report_content::Place;
-use super::scope::{FIRST_MS, LAST_MS};
+use super::scope::bounds;
 use super::statement::Statement;
 use crate::access::visibility::OwnReports;
 use crate::parameters::cursor::Cursor;
@@ -47,9 +47,6 @@ impl Reads {
 
 /// Binds an organization's id and a period to a statement.
 pub(super) fn own_reports(sql: &'static str, own: &OwnReports, period: &Period) -> Statement {
-    let end = |ms: Option<i64>, otherwise: i64| ms.unwrap_or(otherwise).clamp(FIRST_MS, LAST_MS);
-    Statement::new(sql)
-        .with("organization", own.organization_id().to_string())
-        .with("since_ms", end(period.from_ms, FIRST_MS))
-        .with("until_ms", end(period.before_ms, LAST_MS))
+    let (since, until) = bounds(period);
+    Statement::new(sql).with("organization", own.organization_id().to_string()).with("since_ms", since).with("until_ms", until)
 }

@@ -16,6 +16,12 @@ const NEVER_MS: i64 = i64::MAX;
 /// Marks hosts without their own start time. Earlier than every start time.
 const UNDECIDED_MS: i64 = i64::MIN;
 
+/// Returns the first millisecond of a period, and the first one after it, within the limits of the `at` column.
+pub(super) fn bounds(period: &Period) -> (i64, i64) {
+    let end = |ms: Option<i64>, otherwise: i64| ms.unwrap_or(otherwise).clamp(FIRST_MS, LAST_MS);
+    (end(period.from_ms, FIRST_MS), end(period.before_ms, LAST_MS))
+}
+
 /// Parameters and tables of all statements for an owner.
 pub(super) struct Scope {
     owner: OrgId,
@@ -32,12 +38,11 @@ impl Scope {
         let foreign = seen.foreign().iter().map(|site| (site.clone(), NEVER_MS));
         let own = seen.own().iter().map(|own| (own.site.clone(), own.visible_from_ms.unwrap_or(FIRST_MS)));
         let deciders: BTreeMap<Site, i64> = foreign.chain(own).collect();
-        let end = |ms: Option<i64>, otherwise: i64| ms.unwrap_or(otherwise).clamp(FIRST_MS, LAST_MS);
         Self {
             owner: seen.organization_id(),
             requested_hosts: seen.requested().map_or_else(|| deciders.clone(), |site| beneath(site, &deciders)),
             start_times: deciders,
-            window: (end(period.from_ms, FIRST_MS), end(period.before_ms, LAST_MS)),
+            window: bounds(period),
             filter: EventFilter::default(),
         }
     }

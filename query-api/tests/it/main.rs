@@ -41,6 +41,7 @@ mod statement_files;
 mod statement_settings;
 mod statements;
 mod test_app;
+mod usage;
 mod visibility;
 mod cursor_paging;
 

@@ -10,7 +10,7 @@ use service_kit::testing::{Seed, client};
 
 /// Every route with its required parameters.
 #[rustfmt::skip]
-const GOLDEN: [(&str, [u16; 12]); 24] = [
+const GOLDEN: [(&str, [u16; 12]); 25] = [
     // none, unknown key, revoked key, expired session, session without a membership, session of an owner's, a platform's and an
     // agent's member, key without telemetry:read, owner, platform, agent
     ("/content-owners/summary", [401, 401, 401, 401, 403, 200, 403, 403, 403, 200, 403, 403]),
@@ -33,6 +33,7 @@ const GOLDEN: [(&str, [u16; 12]); 24] = [
     ("/agent/series", [401, 401, 401, 401, 403, 403, 200, 200, 403, 403, 200, 200]),
     ("/sessions/{id}/document", [401, 401, 401, 401, 403, 404, 404, 404, 403, 404, 404, 404]),
     ("/ctx/{token}", [401, 401, 401, 401, 401, 401, 401, 401, 403, 403, 404, 404]),
+    ("/operator/usage", [401, 401, 401, 401, 403, 403, 403, 403, 401, 401, 401, 401]),
     ("/resolve?url=https://a.test/", [200; 12]),
     ("/.well-known/content-telemetry.json", [200; 12]),
     ("/health", [200; 12]),

@@ -99,14 +99,16 @@ pub(crate) async fn statements() -> Vec<(String, Vec<ClickHouseRequest>)> {
     let variants = VARIANTS.iter().map(|path| (*path).to_owned());
     let paths: Vec<String> = reads(&token, &session.to_string(), &event).into_iter().chain(variants).collect();
     assert!(paths.len() >= 8, "{paths:?}");
+    let operator = format!("Bearer {}", clicks.app.seed().operator("op@svc.test").await);
     let mut asked = Vec::new();
     for path in paths {
-        let key = match path.split('/').nth(1).unwrap() {
-            "content-owners" => &clicks.owner.key,
-            "ctx" => &clicks.network.key,
-            _ => &clicks.agent.key,
+        let credentials = match path.split('/').nth(1).unwrap() {
+            "content-owners" => ("x-api-key", clicks.owner.key.as_str()),
+            "ctx" => ("x-api-key", clicks.network.key.as_str()),
+            "operator" => ("authorization", operator.as_str()),
+            _ => ("x-api-key", clicks.agent.key.as_str()),
         };
-        let answer = clicks.get(&path, &[("x-api-key", key)]).await;
+        let answer = clicks.get(&path, &[credentials]).await;
         assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.raw);
         let requests = proxy.take_requests();
         assert!(!requests.is_empty(), "{path} sends no statement");

@@ -56,6 +56,8 @@ GRANT INSERT (organization_id, session_id, privacy_level, parent_session_id, sta
         created_at),
     UPDATE (privacy_level, parent_session_id, started_at, manifest_ref, agent_id, agent_named_at, created_at)
     ON sessions TO telemetry_worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON dead_letters TO telemetry_worker;
+GRANT SELECT ON dead_letter_retries TO telemetry_worker;
 
 -- ── stream-workers deliver: reads messages and writes their status ─────────────────────────────────────────────────────────────
 GRANT SELECT ON webhook_endpoints, webhook_deliveries TO telemetry_deliverer;
@@ -66,7 +68,10 @@ GRANT UPDATE (created_at) ON webhook_endpoints TO telemetry_deliverer;
 -- ── query-api: looks up callers, owners of hosts, and click tokens ─────────────────────────────────────────────────────────────
 GRANT SELECT ON organizations, api_keys, domains, delegations, sessions, click_tokens, drain_hours TO telemetry_query;
 -- Only the columns that show which hosts have drains.
-GRANT SELECT (id, organization_id, hosts, deleted_at) ON drains TO telemetry_query;
+GRANT SELECT (id, organization_id, hosts, created_at, deleted_at) ON drains TO telemetry_query;
+-- Operators' usage reads.
+GRANT SELECT (id, is_operator) ON users TO telemetry_query;
+GRANT SELECT (organization_id, status, requests, last_at) ON refused_reports TO telemetry_query;
 GRANT SELECT, INSERT, UPDATE ON key_uses_reads TO telemetry_query;
 -- People read with a user session, for one of their organizations. The first read is recorded.
 GRANT SELECT (token_hash, user_id, expires_at, idle_until, ended_at) ON user_sessions TO telemetry_query;
@@ -93,7 +98,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON robots_files TO telemetry_identity;
 GRANT SELECT ON api_keys_shown, drain_hours, drain_bad_lines, refused_reports, analyst_upkeep TO telemetry_identity;
 GRANT SELECT, INSERT, UPDATE, DELETE ON reconciliation_alerts TO telemetry_identity;
 GRANT SELECT ON reconciliation_exceptions TO telemetry_identity;
+GRANT SELECT, INSERT, DELETE ON saved_views TO telemetry_identity;
 GRANT SELECT, INSERT ON reconciliation_messages TO telemetry_identity;
+GRANT SELECT ON dead_letters TO telemetry_identity;
+GRANT SELECT, INSERT, UPDATE ON dead_letter_retries TO telemetry_identity;
 -- Messages never change; old ones are deleted with their log.
 GRANT SELECT, INSERT, DELETE ON webhook_deliveries TO telemetry_identity;
 GRANT SELECT, INSERT ON webhook_redeliveries TO telemetry_identity;

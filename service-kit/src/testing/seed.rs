@@ -86,6 +86,14 @@ impl Seed<'_> {
         session.reveal().to_owned()
     }
 
+    /// Creates an operator's session.
+    pub async fn operator(&self, email: &str) -> String {
+        let session = self.session(email, TimeDelta::days(1)).await;
+        let operator = sqlx::query("UPDATE users SET is_operator = true WHERE email = $1").bind(email);
+        operator.execute(self.0).await.expect("the person becomes an operator");
+        session
+    }
+
     /// Makes a person an owner of these organizations.
     pub async fn own(&self, email: &str, organizations: &[OrgId]) {
         sqlx::query(

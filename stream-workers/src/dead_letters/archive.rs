@@ -21,6 +21,8 @@ pub(super) struct StoredDeadLetter {
     /// Empty if the archive was read without payloads, which may not fit into memory.
     pub(super) payload: Vec<u8>,
     pub(super) headers: OwnedHeaders,
+    pub(super) organization: Option<String>,
+    pub(super) request_id: Option<String>,
     /// Position of its copy, once it was requeued.
     pub(super) retried: Option<String>,
 }
@@ -102,6 +104,8 @@ fn parse_dead_letter(message: &BorrowedMessage<'_>, origin: String, is_whole: bo
         bytes: message.payload().map_or(0, <[u8]>::len),
         payload: message.payload().filter(|_| is_whole).unwrap_or_default().to_vec(),
         headers: headers.unwrap_or_default(),
+        organization: text(message, header::ORG),
+        request_id: text(message, header::REQUEST_ID),
         retried: None,
     }
 }

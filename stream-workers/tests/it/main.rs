@@ -19,6 +19,7 @@ mod dead_letter_retention;
 mod killed_deliverers;
 mod log_to_rows;
 mod offsets;
+mod operators_retries;
 mod unreadable_records;
 mod delivery_fixture;
 mod process;

@@ -48,6 +48,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("create_manifest", "OWNER_KEY"), ("list_manifests", "OWNER_SESSION"), ("get_manifest", "OWNER_KEY"), ("refresh_manifest", "OWNER_KEY"),
     ("delete_manifest", "OWNER_KEY"),
     ("update_reconciliation_alert", "OWNER_KEY"), ("get_reconciliation_alert", "OWNER_KEY"), ("update_settings", "OWNER_KEY"), ("get_settings", "OWNER_KEY"),
+    ("create_saved_view", "OWNER_SESSION"), ("list_saved_views", "OWNER_KEY"), ("delete_saved_view", "OWNER_KEY"),
     ("list_all_webhooks", "OPERATOR_SESSION"), ("get_any_webhook", "OPERATOR_SESSION"), ("list_any_webhook_deliveries", "OPERATOR_SESSION"),
     ("list_webhook_deliveries", "OWNER_KEY"), ("redeliver_webhook_delivery", "OWNER_KEY"), ("test_webhook", "OWNER_SESSION"),
     ("rotate_webhook_secret", "OWNER_KEY"), ("update_webhook", "OWNER_KEY"), ("delete_webhook", "OWNER_KEY"),
@@ -60,7 +61,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("create_platform_access_request", "USER_SESSION"), ("list_platform_access_requests", "USER_SESSION"),
     ("list_access_requests", "OPERATOR_SESSION"), ("approve_access_request", "OPERATOR_SESSION"),
     ("create_agent_access_request", "USER_SESSION"), ("list_agent_access_requests", "USER_SESSION"), ("reject_access_request", "OPERATOR_SESSION"),
-    ("list_all_organizations", "OPERATOR_SESSION"),
+    ("list_all_organizations", "OPERATOR_SESSION"), ("list_usage", "OPERATOR_SESSION"), ("list_dead_letters", "OPERATOR_SESSION"), ("retry_dead_letter", "OPERATOR_SESSION"),
     ("provision_organization", "PARTNER_KEY"), ("attest_domain", "PARTNER_KEY"), ("invite_first_owner", "PARTNER_KEY"),
     // The invited person signs in through a provider; `follow` acts as the provider.
     ("list_oidc_providers", ""), ("start_oidc", ""), ("finish_oidc", ""),
@@ -252,6 +253,12 @@ impl ExampleRun {
                 let owner: uuid::Uuid = self.demo.env("OWNER_ORG_ID").parse().unwrap();
                 let id = sqlx::query_scalar(account).bind(owner).fetch_one(&self.demo.stores.pool).await.unwrap();
                 self.real.insert("0195f3a0-0000-7000-8000-0000000000a0".to_owned(), id);
+            }
+            // A dead letter that the worker would only see on the topic.
+            "list_dead_letters" => {
+                let letter = "INSERT INTO dead_letters (id, origin, reason, rejected_at, bytes) \
+                     VALUES ('0195f3a0-0000-7000-8000-000000000090', 'telemetry.v1/3/1042', 'not a record', now(), 1834)";
+                sqlx::query(letter).execute(&self.demo.stores.pool).await.unwrap();
             }
             "provision_organization" => {
                 let trust = "UPDATE organizations SET is_trusted_partner = true WHERE name = 'Demo Network'";

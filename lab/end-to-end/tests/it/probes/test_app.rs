@@ -44,6 +44,7 @@ pub(super) enum Kind {
     /// An analyst account's id.
     Analyst,
     Webhook,
+    SavedView,
     Membership,
     Invite,
     AccessRequest,
@@ -153,6 +154,7 @@ impl TestApp {
         let drain = self.create(&key, "/drains", &json!({"name": "planted", "provider": "cloudflare"})).await;
         let manifest = json!({"url": "https://planted.example/.well-known/content-telemetry.json"});
         let manifest = self.create(&key, "/manifests", &manifest).await;
+        let view = self.create(&key, "/saved-views", &json!({"name": "planted", "page": "overview"})).await;
         let send = async |path: &str, body: Value| {
             let request = self.demo.client.post(self.demo.url(&format!("{IDENTITY}{path}"))).bearer_auth(&person);
             let made = send_request(request.header("content-type", "application/json").body(body.to_string())).await;
@@ -175,6 +177,7 @@ impl TestApp {
             (Kind::Manifest, manifest["id"].clone()),
             (Kind::Analyst, json!(analyst)),
             (Kind::Webhook, hook["id"].clone()),
+            (Kind::SavedView, view["id"].clone()),
             (Kind::Membership, json!(member)),
             (Kind::Invite, invite["id"].clone()),
             (Kind::AccessRequest, wish["id"].clone()),
