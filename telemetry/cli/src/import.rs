@@ -261,7 +261,7 @@ impl LogImport<'_> {
                 state.save(batch.end, read).map_err(|failure| self.after_sending(failure, batch.end))?;
             }
             self.bar.set_position(batch.end);
-            self.bar.set_message(format!("{} lines, {} AI requests", self.totals.lines, self.totals.kept));
+            self.bar.set_message(format!("lines: {}, AI requests: {}", self.totals.lines, self.totals.kept));
         }
         Ok(batch.next())
     }
