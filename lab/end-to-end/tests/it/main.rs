@@ -17,6 +17,7 @@ mod demo_data;
 mod documented_commands;
 mod drains;
 mod customer_files;
+mod export;
 mod text_excerpt;
 mod first_screen;
 mod generated_clients;

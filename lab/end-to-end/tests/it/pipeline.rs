@@ -93,18 +93,23 @@ impl Pipeline {
     }
 
     pub(crate) async fn get(&self, path: &str, key: &str) -> Response {
-        send_request(client().get(format!("{}{path}", self.query.url)).header("x-api-key", key)).await
+        send_request(client().get(self.query_url(path)).header("x-api-key", key)).await
+    }
+
+    /// Returns a URL of the reads.
+    pub(crate) fn query_url(&self, path: &str) -> String {
+        format!("{}{path}", self.query.url)
     }
 
     /// Returns the body, or `None` if the response isn't 200.
     pub(crate) async fn try_read(&self, key: &str, path: &str) -> Option<String> {
-        let request = client().get(format!("{}{path}", self.query.url)).header("x-api-key", key);
+        let request = client().get(self.query_url(path)).header("x-api-key", key);
         request.send().await.ok().filter(|response| response.status() == 200)?.text().await.ok()
     }
 
     /// Returns the body of a 200 response.
     pub(crate) async fn read(&self, key: &str, path: &str) -> String {
-        let response = client().get(format!("{}{path}", self.query.url)).header("x-api-key", key).send().await.unwrap();
+        let response = client().get(self.query_url(path)).header("x-api-key", key).send().await.unwrap();
         let (status, text) = (response.status(), response.text().await.unwrap());
         assert_eq!(status, 200, "{path}: {text}");
         text
