@@ -62,8 +62,10 @@ const PERSON: &[(&str, &str, &str)] =
 const OPERATOR: &[(&str, &str, &str)] = &[
     ("Operator", "Requests to review", "/console/operator/requests"),
     ("Operator", "All organizations", "/console/operator/organizations"),
+    ("Operator", "Usage", "/console/operator/usage"),
     ("Operator", "Trusted partners", "/console/operator/organizations?trusted_partner=true"),
     ("Operator", "All webhooks", "/console/operator/webhooks"),
+    ("Operator", "Dead letters", "/console/operator/dead-letters"),
 ];
 
 /// Returns the screens of an organization and the person.

@@ -1,9 +1,9 @@
 //! The console's routes. None of them starts like an API path.
 
 use crate::screens::{
-    all_webhooks, assistants, audit, clicks, corroboration, domains, drain, drains, event, events, funnel, home, invite, keys,
-    measures, members, operator, organizations, overview, pages, partners, reconciliation, refused, reported, reports, requests,
-    robots, settings, sign_in, start, statements, webhooks,
+    all_webhooks, assistants, audit, clicks, corroboration, dead_letters, domains, drain, drains, event, events, funnel, home,
+    invite, keys, measures, members, operator, organizations, overview, pages, partners, reconciliation, refused, reported,
+    reports, requests, robots, saved_views, settings, sign_in, start, statements, usage, webhooks,
 };
 use crate::{State, assets, export, failure, forms, theme};
 use axum::Router;
@@ -51,6 +51,8 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/assistants", get(assistants::show))
         .route("/console/o/{organization}/robots", get(robots::show))
         .merge(of_statements())
+        .route("/console/o/{organization}/views", get(saved_views::show).post(saved_views::save))
+        .route("/console/o/{organization}/views/{id}/delete", post(saved_views::delete))
         .route("/console/o/{organization}/start", get(start::show))
         .route("/console/o/{organization}/start/arrival", get(start::arrival))
         .route("/console/o/{organization}/domains", get(domains::show).post(domains::register))
@@ -106,7 +108,10 @@ fn of_operators() -> Router<Arc<State>> {
     Router::new()
         .route("/console/operator/requests", get(operator::reviews))
         .route("/console/operator/requests/{id}/{verdict}", post(operator::review))
+        .route("/console/operator/dead-letters", get(dead_letters::list))
+        .route("/console/operator/dead-letters/{id}/retry", post(dead_letters::retry))
         .route("/console/operator/organizations", get(operator::organizations))
+        .route("/console/operator/usage", get(usage::show))
         .route("/console/operator/webhooks", get(all_webhooks::list))
         .route("/console/operator/webhooks/{id}", get(all_webhooks::show))
         .route("/console/operator/export/{file}", get(export::serve_operator))

@@ -7,7 +7,7 @@ use axum::response::Response;
 const FIELD: &str = "done=";
 
 /// A form's route, its message's name, and the message. A route with a choice ends with the chosen value.
-const MESSAGES: [(&str, &str, &str); 24] = [
+const MESSAGES: [(&str, &str, &str); 27] = [
     ("/domains", "domain-added", "Domain added. Next, verify it."),
     ("/domains/{id}/verify", "domain-verified", "Domain verified."),
     ("/domains/{id}/release", "domain-released", "Domain released."),
@@ -27,11 +27,18 @@ const MESSAGES: [(&str, &str, &str); 24] = [
     ("/members/{id}/remove", "member-removed", "Member removed."),
     ("/members/invites/{id}/withdraw", "invite-withdrawn", "Invite withdrawn."),
     ("/statements", "month-closed", "This is the latest statement of the month."),
+    ("/views", "view-saved", "View saved."),
+    ("/views/{id}/delete", "view-deleted", "View deleted."),
     ("/settings", "settings-saved", "Settings saved."),
     ("/console/organizations", "organization-created", "Organization created. Next, verify its domain."),
     ("/console/requests", "request-sent", "Request sent. We\u{2019}ll email you the decision."),
     ("/console/operator/requests/{id}/approve", "request-approved", "Request approved."),
     ("/console/operator/requests/{id}/reject", "request-rejected", "Request rejected."),
+    (
+        "/console/operator/dead-letters/{id}/retry",
+        "dead-letter-retried",
+        "Retry requested. Reload the page in a few seconds to see the result.",
+    ),
 ];
 
 /// Returns the message that a query names.

@@ -154,6 +154,32 @@ const ALL_WEBHOOKS: &[&str] = &[
     "last_attempt.duration_ms",
     "waiting",
 ];
+const DEAD_LETTERS: &[&str] = &[
+    "id",
+    "origin",
+    "reason",
+    "rejected_at",
+    "bytes",
+    "organization_id",
+    "organization_name",
+    "request_id",
+    "status",
+    "restored_as",
+    "refusal",
+];
+const USAGE: &[&str] = &[
+    "organization_id",
+    "organization_name",
+    "org_type",
+    "events",
+    "last_event_at",
+    "keys",
+    "drains",
+    "silent_drains",
+    "members",
+    "limited_requests",
+    "near_limits",
+];
 const ACCESS_REQUESTS: &[&str] = &[
     "id",
     "user_id",
@@ -214,6 +240,8 @@ const OF_PEOPLE: &[ExportList] = &[
 
 const OF_OPERATORS: &[ExportList] = &[
     known("organizations", "/api/v1/identity/operator/organizations", ORGANIZATIONS, Kind::Paged(&["id"])),
+    known("usage", "/operator/usage", USAGE, Kind::Paged(&["organization_id"])),
+    known("dead-letters", "/api/v1/identity/operator/dead-letters", DEAD_LETTERS, Kind::Paged(&["id"])),
     known("webhooks", "/api/v1/identity/operator/webhooks", ALL_WEBHOOKS, Kind::Paged(&["id"])),
     known("deliveries", "/api/v1/identity/operator/webhooks/{webhook}/deliveries", DELIVERIES, Kind::Paged(&["id"])),
 ];
@@ -236,6 +264,7 @@ pub(crate) struct FileParameters {
     trusted_partner: String,
     provisioned_by: String,
     failing: String,
+    restored: String,
     sort: String,
     status: String,
 }
@@ -265,6 +294,7 @@ impl FileParameters {
             ("trusted_partner", &self.trusted_partner),
             ("provisioned_by", &self.provisioned_by),
             ("failing", &self.failing),
+            ("restored", &self.restored),
             ("sort", &self.sort),
         ];
         said.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect()

@@ -1,5 +1,6 @@
 //! For operators: all organizations' webhook endpoints, failing ones first, and their delivery errors.
 
+use super::operator::organizations_named;
 use super::webhooks::{Attempt, Log, LogParameters, badge, sentence};
 use super::{Pager, TableFooter};
 use crate::State;
@@ -73,8 +74,7 @@ impl WebhookStatus {
 
     /// Returns the address of the organization list, filtered by the endpoint's organization.
     fn organization(&self) -> String {
-        let named = url::form_urlencoded::Serializer::new(String::new()).append_pair("q", &self.organization_name).finish();
-        format!("/console/operator/organizations?{named}")
+        organizations_named(&self.organization_name)
     }
 }
 

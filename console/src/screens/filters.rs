@@ -1,5 +1,6 @@
 //! The filter bar of screens with a period: period, comparison, domain and filters.
 
+use super::saved_views::{self, SavedView};
 use super::{ROLES, partners, proved_domains, reporter};
 use crate::State;
 use crate::api::SessionClient;
@@ -105,6 +106,8 @@ pub(crate) struct Filters {
     pub(crate) event_type: Option<String>,
     /// Whether the data belongs to a content owner, so that it can be filtered.
     pub(crate) is_of_owner: bool,
+    /// The organization's saved views of the screen, if the data belongs to a content owner.
+    pub(crate) views: Vec<SavedView>,
 }
 
 /// The partner whose view is shown, and the address of the owner's own view.
@@ -133,8 +136,9 @@ impl Filters {
     pub(crate) async fn read(state: &State, member: &Member, screen: &str, asked: &PeriodParameters) -> Result<Self, Failure> {
         let filters = Self::new(state, member, screen, asked)?;
         let (api, back) = (member.api(), format!("{}?{}", filters.here, filters.window.own().query()));
-        let (domains, seen_as) = tokio::try_join!(proved_domains(&api), PartnerView::find(&api, &filters.window.seen_by, back))?;
-        Ok(Self { domains, seen_as, is_of_owner: true, ..filters })
+        let seen_as = PartnerView::find(&api, &filters.window.seen_by, back);
+        let (domains, seen_as, views) = tokio::try_join!(proved_domains(&api), seen_as, saved_views::of_page(&api, screen))?;
+        Ok(Self { domains, seen_as, is_of_owner: true, views, ..filters })
     }
 
     /// Reads the period of an organization without domains, whose data can't be filtered.
@@ -148,7 +152,8 @@ impl Filters {
         let kept = [("by", &asked.by), ("split", &asked.split), ("sort", &asked.sort), ("finding", &asked.finding)];
         let kept = kept.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect();
         let here = format!("{}/{screen}", member.organization.home());
-        Ok(Self { window, date_problem, domains: Vec::new(), here, kept, seen_as: None, event_type: None, is_of_owner: false })
+        let (domains, views) = (Vec::new(), Vec::new());
+        Ok(Self { window, date_problem, domains, here, kept, seen_as: None, event_type: None, is_of_owner: false, views })
     }
 
     /// Adds an event list's type filter.

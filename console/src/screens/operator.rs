@@ -122,6 +122,11 @@ impl SearchParameters {
     }
 }
 
+/// Returns the address of the list of organizations with this text in their name.
+pub(crate) fn organizations_named(name: &str) -> String {
+    format!("{HERE}?{}", url::form_urlencoded::Serializer::new(String::new()).append_pair("q", name).finish())
+}
+
 /// `GET /console/operator/organizations`
 pub(crate) async fn organizations(
     Shared(state): Shared<Arc<State>>,

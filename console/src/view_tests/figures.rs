@@ -41,9 +41,11 @@ fn pages() -> Vec<String> {
         "settings",
         "audit",
         "refused",
+        "views",
+        "views?page=overview&query=D",
     ];
     let agent = ["reported?D", "reports?D", "clicks?D", "start", "partners"];
-    let operator = ["requests", "organizations", "webhooks", HOOK];
+    let operator = ["requests", "organizations", "usage", "webhooks", "dead-letters", HOOK];
     let person = ["/sign-in", "/sign-in?token=a", "/sign-in/invite?token=a", "/console/organizations", "/console/requests"];
     let all = own.map(|screen| format!("{OWNER}/{screen}")).into_iter().chain(agent.map(|screen| format!("{AGENT}/{screen}")));
     let all = all.chain(operator.map(|screen| format!("/console/operator/{screen}"))).chain(person.map(str::to_owned));

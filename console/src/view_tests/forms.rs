@@ -159,6 +159,12 @@ async fn rejected_forms_show_the_error_and_keep_input() {
         (format!("{OWNER}/members"), "/members", "POST /api/v1/identity/organizations/{id}/members", &[]),
         (format!("{OWNER}/settings"), "/settings", "PATCH /api/v1/identity/settings", &[]),
         (
+            format!("{OWNER}/views?page=overview&query=operator%3DTyped"),
+            "/views",
+            "POST /api/v1/identity/saved-views",
+            &["\"typed\"", "operator=Typed"],
+        ),
+        (
             "/console/organizations".to_owned(),
             "/organizations",
             "POST /api/v1/identity/organizations",
@@ -166,6 +172,7 @@ async fn rejected_forms_show_the_error_and_keep_input() {
         ),
         ("/console/requests".to_owned(), "/requests", "POST /api/v1/identity/agent-access-requests", &["Typed", "to be typed"]),
         ("/console/operator/requests".to_owned(), "/approve", "POST /api/v1/identity/operator/access-requests/{id}/approve", &[]),
+        ("/console/operator/dead-letters".to_owned(), "/retry", "POST /api/v1/identity/operator/dead-letters/{id}/retry", &[]),
     ] {
         stub.refuses(operation, 409, &detail);
         let page = reader.open(&screen).await;
@@ -216,10 +223,13 @@ async fn forms_report_success() {
         (format!("{OWNER}/members"), "/members", "Invite sent."),
         (format!("{OWNER}/members"), "/withdraw", "Invite withdrawn."),
         (format!("{OWNER}/settings"), "/settings", "Settings saved."),
+        (format!("{OWNER}/views?page=overview&query=period%3D30d"), "/views", "View saved."),
+        (format!("{OWNER}/views"), "/delete", "View deleted."),
         ("/console/organizations".to_owned(), "/organizations", "Organization created."),
         ("/console/requests".to_owned(), "/requests", "Request sent."),
         ("/console/operator/requests".to_owned(), "/approve", "Request approved."),
         ("/console/operator/requests".to_owned(), "/reject", "Request rejected."),
+        ("/console/operator/dead-letters".to_owned(), "/retry", "Retry requested."),
     ] {
         let page = reader.open(&screen).await;
         let there = reader.press(&page, action, &TYPED).await;

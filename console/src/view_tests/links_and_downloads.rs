@@ -39,6 +39,8 @@ async fn error_pages_show_the_users_navigation() {
         ("/console/operator/requests?status=a&status=b", 400, invalid, false),
         ("/console/operator/organizations?offset=x", 400, invalid, false),
         ("/console/operator/webhooks?offset=x", 400, invalid, false),
+        ("/console/operator/dead-letters?offset=x", 400, invalid, false),
+        ("/console/operator/usage?offset=x", 400, invalid, false),
         ("/console/operator/webhooks/01900000-0000-7000-8000-000000000000", 404, "Endpoint not found", false),
         ("/console/nothing", 404, "Page not found", false),
         ("/sign-in?token=a&token=b", 400, invalid, false),

@@ -48,7 +48,7 @@ async fn u4_roles_see_only_their_pages() {
     let hook = json!({"url": "https://shown-to-operators.example.net/", "event_types": ["delegation.created"]});
     let hook = demo.client.post(demo.url("/api/v1/identity/webhooks")).header("x-api-key", demo.env("OWNER_KEY")).json(&hook);
     let hook = crate::demo::send_request(hook).await.body["id"].as_str().unwrap().to_owned();
-    for screen in ["requests", "organizations", "webhooks", "webhooks/{id}", "export/webhooks.csv"] {
+    for screen in ["requests", "organizations", "dead-letters", "usage", "webhooks", "webhooks/{id}", "export/webhooks.csv"] {
         told += &format!("operator/{screen}");
         for who in [owner, &member, &partner, agent, operator, somebody, ""] {
             let mut reader = if who.is_empty() { Reader::signed_out(&demo) } else { Reader::with_session(&demo, who) };
