@@ -296,12 +296,12 @@ mod tests {
     #[tokio::test]
     async fn tenants_leave_a_slot_for_others() {
         let statements = Statements::new(&StatementSettings::default(), None).unwrap();
-        let slot = |tenant| statements.slot(Tenant::Organization(OrgId(Uuid::from_u128(tenant))));
-        let taken = [slot(1).await.unwrap(), slot(1).await.unwrap()];
-        assert!(slot(1).now_or_never().is_none(), "a third month waits");
-        let other = slot(2).await.unwrap();
-        assert!(slot(3).now_or_never().is_none());
-        drop((taken, other));
-        assert!(slot(3).await.is_ok());
+        let slot = |tenant| statements.slot(Tenant::Organization(OrgId(Uuid::from_u128(tenant)))).now_or_never();
+        let taken = [slot(1), slot(1), slot(2)].map(|slot| slot.unwrap().unwrap());
+        assert!(slot(1).is_none() && slot(3).is_none(), "others wait");
+        let [first, ..] = taken;
+        drop(first);
+        assert!(slot(1).is_none(), "the last free slot is for others");
+        assert!(slot(3).unwrap().is_ok());
     }
 }

@@ -18,8 +18,12 @@ use serde_json::{Value, json};
 use service_kit::clock::Clock;
 use service_kit::roles::Role;
 use service_kit::secret_encryption::SecretsKey;
-use service_kit::testing::{TestServer, client, random_seed, size};
+use service_kit::settings::ClickHouseSettings;
+use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer, client, random_seed, size};
 use std::process::Command;
+use std::sync::{Arc, Mutex};
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../infra/clients/python/verify_statement.py");
 const JANUARY: &[(&str, &str)] = &[("since", "2026-01-01"), ("until", "2026-01-31")];
@@ -324,6 +328,33 @@ async fn concurrent_closes_keep_the_chain_intact() {
         assert_eq!(world.verify(&files, &earlier), Vec::<String>::new());
         previous = Some(files.statement);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_transaction_is_open_while_clickhouse_is_read() {
+    const OPEN: &str = "SELECT count(*) FROM pg_stat_activity \
+                        WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
+    let app = Query::start().await;
+    let owner = app.seed().owner_of("a.test").await;
+    let key = app.seed().key(owner.id, OrgType::ContentOwner, &[Scope::IdentityWrite]).await;
+    app.insert(&[fetch_on("a.test", 1)]).await;
+    let counts = Arc::new(Mutex::new(Vec::new()));
+    let (pool, found, runtime) = (app.stores.pool.clone(), Arc::clone(&counts), Handle::current());
+    let count = move |_: &mut ClickHouseRequest| {
+        let open = block_in_place(|| runtime.block_on(sqlx::query_scalar(OPEN).fetch_one(&pool)));
+        found.lock().unwrap().push(open.unwrap());
+    };
+    let own = app.stores.signed_in_as(Role::Query);
+    let proxy = ClickHouseProxy::start_before(&own.clickhouse.clickhouse_url, count).await;
+    let clickhouse = ClickHouseSettings { clickhouse_url: proxy.url().to_owned(), ..own.clickhouse };
+    let settings = signing(Settings::with_stores(clickhouse, own.postgres));
+    let state = State::connect_at(&settings, Clock::manual("2026-02-03T09:00:00Z".parse().unwrap())).await.unwrap();
+    let server = TestServer::start(router(state)).await;
+    counts.lock().unwrap().clear();
+    let (status, closed) = post(&server.url, &key, &json!({"period": "2026-01"})).await;
+    assert_eq!((status, &closed["reports"]), (StatusCode::CREATED, &json!(1)), "{closed}");
+    let counts: Vec<i64> = std::mem::take(&mut counts.lock().unwrap());
+    assert!(counts.len() > 2 && counts.iter().all(|open| *open == 0), "{counts:?}");
 }
 
 #[tokio::test]
