@@ -78,6 +78,8 @@ const EXECUTED: &[(&str, &str)] = &[
     ("telemetry robots", "events_and_figures_match_golden_output"),
     ("telemetry reconciliation", "events_and_figures_match_golden_output"),
     ("telemetry evidence verify", "signed_reports_match_golden_output"),
+    ("telemetry events export", "events_and_figures_match_golden_output"),
+    ("telemetry manifest", "organization_commands_match_golden_output"),
     ("telemetry wait", "events_and_figures_match_golden_output"),
     ("telemetry series", "sends_imports_and_reads_events_in_every_format"),
     ("promtool test", "every_alert_has_a_firing_and_a_silent_test_case"),
