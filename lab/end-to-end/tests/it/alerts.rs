@@ -11,7 +11,7 @@ mod test_app;
 
 use crate::observability::rules::{alerts_in_the_rules, alerts_of_a_window};
 use std::collections::BTreeSet;
-use test_app::TestApp;
+use test_app::Deployment;
 
 /// Faults, and the alerts that must fire during each. The order matters: some alerts are still firing during the next fault.
 const FAULTS: [(&str, &[&str]); 19] = [
@@ -66,7 +66,7 @@ fn k5_every_alert_is_covered_by_a_fault() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "cargo verify --full: takes four minutes"]
 async fn k5_real_faults_fire_every_alert() {
-    let mut stage = TestApp::set().await;
+    let mut stage = Deployment::start_all().await;
     stage.wait_until_no_alert_fires().await;
     for (fault, alerts) in FAULTS {
         let begun = std::time::Instant::now();

@@ -1,6 +1,6 @@
 //! The packages of `infra/clients`, installed into an empty folder, run the example of their README with its documented output.
 
-use crate::demo::Demo;
+use crate::demo::{Demo, DemoApp, wait_for_events};
 use crate::documented_commands::expected::missing;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,10 +10,10 @@ use tokio::task::block_in_place;
 const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../infra/clients");
 
 /// Runs a program in a folder and returns its output.
-fn run(folder: &Path, demo: Option<&Demo>, program: &str, arguments: &[&str]) -> String {
+fn run(folder: &Path, demo: Option<&DemoApp>, program: &str, arguments: &[&str]) -> String {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder).env("PYTHONPATH", "site");
-    command.envs(demo.into_iter().flat_map(Demo::all));
+    command.envs(demo.into_iter().flat_map(|demo| demo.all()));
     let output = command.output().unwrap_or_else(|error| panic!("this test needs {program}: {error}"));
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{program} {arguments:?}:\n{printed}{}", String::from_utf8_lossy(&output.stderr));
@@ -62,7 +62,7 @@ async fn run_example(folder: &Path, client: &str, program: &str, language: &str,
     let shown = block(&readme, "text");
     assert_eq!(missing(shown, &printed), [""; 0], "{printed}");
     assert_eq!(printed.lines().count(), shown.lines().count(), "{printed}");
-    demo.wait_for_events(1).await;
+    wait_for_events(&demo, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

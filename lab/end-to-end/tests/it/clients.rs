@@ -2,7 +2,7 @@
 //! disconnects and repeats, and an invalid event does not delay valid ones.
 
 use crate::client_packages;
-use crate::demo::Demo;
+use crate::demo::{Demo, wait_for_events};
 use serde_json::Value;
 use service_kit::testing::{eventually, npm_package};
 use std::io::{BufRead, BufReader};
@@ -55,7 +55,7 @@ async fn drive(program: &str, script: &str, language: &str) {
     let reported: Value = serde_json::from_slice(&output.stdout).expect("the script prints no JSON");
 
     let counted = reported["counted"].as_object().expect("the script prints no counts");
-    demo.wait_for_events(counted.values().filter_map(Value::as_u64).sum()).await;
+    wait_for_events(&demo, counted.values().filter_map(Value::as_u64).sum()).await;
     let summary = eventually("every session is counted", || async {
         let summary = demo.get(demo.env("OWNER_KEY"), "/content-owners/summary").await.body;
         (summary["total_sessions"] == reported["sessions"]).then_some(summary)

@@ -20,20 +20,20 @@ mod reader;
 mod sign_in_attacks;
 mod sign_up;
 
-use crate::demo::Demo;
+use crate::demo::DemoApp;
 use reader::Reader;
 
 impl Reader {
-    fn signed_out(demo: &Demo) -> Self {
+    fn signed_out(demo: &DemoApp) -> Self {
         Self::new(demo.env("BASE_URL"))
     }
 
     /// Returns a reader with a session of `demo.env`.
-    fn signed_in(demo: &Demo, variable: &str) -> Self {
+    fn signed_in(demo: &DemoApp, variable: &str) -> Self {
         Self::with_session(demo, demo.env(variable))
     }
 
-    fn with_session(demo: &Demo, session: &str) -> Self {
+    fn with_session(demo: &DemoApp, session: &str) -> Self {
         Self::signed_out(demo).signed_in_with(session)
     }
 }

@@ -1,6 +1,6 @@
 //! C1 and C2: a worker that gets no responses from ClickHouse is killed, and another one takes over.
 
-use crate::demo::{retrieval, send_request};
+use crate::demo::retrieval;
 use crate::pipeline::process;
 use crate::summary_poller::{SummaryPoller, seen_by};
 use crate::withholding_proxy::WithholdingProxy;
@@ -9,7 +9,9 @@ use schemas::summary_responses::Summary;
 use service_kit::clock::Clock;
 use service_kit::http;
 use service_kit::settings::ClickHouseSettings;
-use service_kit::testing::{Seed, SeededOrg, TestLog, TestProcess, TestServer, TestStores, client, eventually, free_address};
+use service_kit::testing::{
+    Seed, SeededOrg, TestLog, TestProcess, TestServer, TestStores, client, eventually, free_address, send_request,
+};
 
 const RETRIEVALS: usize = 5;
 

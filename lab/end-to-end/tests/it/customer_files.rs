@@ -2,11 +2,11 @@
 //! and Python, the Azure Function, and the setup scripts for Cloudflare and Vercel. `tests/node/hostile` renders every format for visitors
 //! with forged headers.
 
-use crate::demo::{Demo, send_request};
+use crate::demo::{Demo, DemoApp};
 use chrono::DateTime;
 use loadgen::log_lines::{Format, Request};
 use serde_json::{Value, json};
-use service_kit::testing::{eventually, npm_package};
+use service_kit::testing::{eventually, npm_package, send_request};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,12 +21,9 @@ fn here() -> PathBuf {
 }
 
 /// Creates a drain for the demo's owner and returns it.
-async fn drain(demo: &Demo, provider: &str) -> Value {
-    let request = demo.client.post(demo.url("/api/v1/identity/drains")).header("x-api-key", demo.env("OWNER_KEY"));
-    let body = json!({"name": provider, "provider": provider, "hosts": ["www.example.com"], "role": "origin"}).to_string();
-    let made = send_request(request.header("content-type", "application/json").body(body)).await;
-    assert_eq!(made.status, 201, "{}", made.body);
-    made.body
+async fn drain(demo: &DemoApp, provider: &str) -> Value {
+    let body = json!({"name": provider, "provider": provider, "hosts": ["www.example.com"], "role": "origin"});
+    demo.post(demo.env("OWNER_KEY"), "/api/v1/identity/drains", &body).await.expect(201).body
 }
 
 fn key(drain: &Value) -> &str {
@@ -34,7 +31,7 @@ fn key(drain: &Value) -> &str {
 }
 
 /// Waits for `in_all` fetches and returns their number per bot.
-async fn crawlers(demo: &Demo, in_all: u64) -> Vec<(String, u64)> {
+async fn crawlers(demo: &DemoApp, in_all: u64) -> Vec<(String, u64)> {
     eventually("every line is counted", || async {
         let read = demo.get(demo.env("OWNER_KEY"), "/content-owners/crawlers").await.body;
         let items = read["items"].as_array().cloned().unwrap_or_default();
@@ -72,7 +69,7 @@ async fn d6_nginx_lines_count_once() {
 }
 
 /// Runs a script that sends its visitors' fetches to a drain.
-async fn run(program: &'static str, script: &str, settings: &[(&str, &Path)], demo: &Demo, drain: &Value) {
+async fn run(program: &'static str, script: &str, settings: &[(&str, &Path)], demo: &DemoApp, drain: &Value) {
     let mut command = Command::new(program);
     command.arg(here().join(script)).envs(settings.iter().copied());
     command.env("DRAIN_URL", demo.url(drain["path"].as_str().unwrap())).env("DRAIN_KEY", key(drain));

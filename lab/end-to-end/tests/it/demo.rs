@@ -1,52 +1,44 @@
 //! Runs the real binary with its own stores, and reports as its demo organizations.
 
 use serde_json::{Value, json};
-use service_kit::testing::{TestProcess, TestStores, client, eventually};
+use service_kit::testing::{TestApp, TestProcess, TestStores, eventually};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_service");
 
+pub(crate) type DemoApp = TestApp<Demo>;
+
 /// A running `telemetry all`.
 pub(crate) struct Demo {
-    pub(crate) stores: TestStores,
     pub(crate) process: TestProcess,
     /// Content of `demo.env`.
     pub(crate) env: BTreeMap<String, String>,
-    pub(crate) client: reqwest::Client,
     folder: TempDir,
 }
 
-/// Status, content type and body of a response.
-#[derive(Clone, Debug)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) content_type: String,
-    pub(crate) body: Value,
-}
-
 impl Demo {
-    pub(crate) async fn start() -> Self {
+    pub(crate) async fn start() -> DemoApp {
         Self::start_with(&[]).await
     }
 
     /// Starts the demo with additional settings.
-    pub(crate) async fn start_with(more: &[(&'static str, String)]) -> Self {
+    pub(crate) async fn start_with(more: &[(&'static str, String)]) -> DemoApp {
         Self::start_on(TestStores::unprepared().await, tempfile::tempdir().unwrap(), more).await
     }
 
     /// Starts another process on the same stores.
-    pub(crate) async fn start_second(&self, more: &[(&'static str, String)]) -> Self {
-        Self::start_on(self.stores.clone(), tempfile::tempdir().unwrap(), more).await
+    pub(crate) async fn start_second(first: &DemoApp, more: &[(&'static str, String)]) -> DemoApp {
+        Self::start_on(first.stores.clone(), tempfile::tempdir().unwrap(), more).await
     }
 
     /// Starts a new process with the same stores and folder. The previous one must have ended.
-    pub(crate) async fn start_again(self) -> Self {
-        Self::start_on(self.stores, self.folder, &[]).await
+    pub(crate) async fn start_again(demo: DemoApp) -> DemoApp {
+        Self::start_on(demo.stores, demo.service.folder, &[]).await
     }
 
-    async fn start_on(stores: TestStores, folder: TempDir, more: &[(&'static str, String)]) -> Self {
+    async fn start_on(stores: TestStores, folder: TempDir, more: &[(&'static str, String)]) -> DemoApp {
         let settings: Vec<_> = settings(&stores, folder.path()).into_iter().chain(more.iter().cloned()).collect();
         let mut process = TestProcess::start(Path::new(BINARY), &["all"], &settings);
         let screen = std::sync::Mutex::new(&mut process);
@@ -58,7 +50,7 @@ impl Demo {
         })
         .await;
         let env = read_env(folder.path());
-        Self { stores, process, env, client: client(), folder }
+        TestApp::new(stores, &env["BASE_URL"].clone(), Self { process, env, folder })
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -74,35 +66,32 @@ impl Demo {
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
         self.env.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
+}
 
-    pub(crate) fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.env("BASE_URL"))
-    }
+/// Returns the number of events in the owner's summary.
+pub(crate) async fn total_events(demo: &DemoApp) -> u64 {
+    let read = async || Some(demo.get_summary(demo.env("OWNER_KEY"), &[]).await).filter(|answer| answer.status != 503);
+    let summary = eventually("the service returns no 503", read).await.expect(200);
+    summary.body["total_events"].as_u64().unwrap()
+}
 
-    pub(crate) async fn post(&self, key: &str, body: &Value) -> Response {
-        self.post_text(key, body.to_string()).await
-    }
+/// Waits until acknowledged data is visible in reads. Before that, records that the log hasn't acknowledged in time are in the spill,
+/// and coverage rows are in the gateway.
+pub(crate) async fn caught_up<S>(app: &TestApp<S>, demo: &Demo) {
+    const WAITING: [&str; 2] = ["gateway_spill_pending_records ", "gateway_drain_coverage_waiting "];
+    eventually("the gateway has no pending data", || async {
+        let text = app.client.get(demo.env("METRICS_URL")).send().await.ok()?.text().await.ok()?;
+        let waiting = text.lines().filter_map(|line| WAITING.iter().find_map(|name| line.strip_prefix(name)));
+        waiting.map(str::trim).all(|number| number == "0").then_some(())
+    })
+    .await;
+    app.caught_up().await;
+}
 
-    pub(crate) async fn post_text(&self, key: &str, body: String) -> Response {
-        let request = self.client.post(self.url("/events")).header("content-type", "application/json");
-        send_request(request.header("x-api-key", key).body(body)).await
-    }
-
-    pub(crate) async fn get(&self, key: &str, path: &str) -> Response {
-        send_request(self.client.get(self.url(path)).header("x-api-key", key)).await
-    }
-
-    pub(crate) async fn total_events(&self) -> Option<u64> {
-        self.get(self.env("OWNER_KEY"), "/content-owners/summary").await.body["total_events"].as_u64()
-    }
-
-    /// Waits until the owner's summary has `expected` events.
-    pub(crate) async fn wait_for_events(&self, expected: u64) {
-        eventually(&format!("the summary counts {expected}"), || async {
-            (self.total_events().await == Some(expected)).then_some(())
-        })
-        .await;
-    }
+/// Waits until the worker has stored everything, and checks that the owner's summary has `expected` events.
+pub(crate) async fn wait_for_events(demo: &DemoApp, expected: u64) {
+    caught_up(demo, demo).await;
+    assert_eq!(total_events(demo).await, expected);
 }
 
 /// Returns the settings of `telemetry all` for these stores.
@@ -127,14 +116,6 @@ fn read_env(folder: &Path) -> BTreeMap<String, String> {
         (name.to_owned(), value.to_owned())
     };
     text.lines().map(assignment).collect()
-}
-
-pub(crate) async fn send_request(request: reqwest::RequestBuilder) -> Response {
-    let response = request.send().await.expect("the service sent no response");
-    let content_type = response.headers().get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
-    let status = response.status().as_u16();
-    let text = response.text().await.expect("the body is incomplete");
-    Response { status, content_type, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
 }
 
 /// Returns a report of a fetched page on example.com in a role. For agents, it has a session.

@@ -1,6 +1,6 @@
 //! Tests that `--demo-data` creates sixty days of data for reads and pages.
 
-use crate::demo::Demo;
+use crate::demo::{Demo, DemoApp};
 use serde_json::Value;
 use service_kit::testing::eventually;
 
@@ -12,7 +12,7 @@ fn count(list: &Value, member: &str, name: &str) -> u64 {
 
 /// Starts a service with demo data and waits until the data is counted. Also returns the printed numbers: fetches reported by the CDN and
 /// by the server, sessions, and events of visits.
-pub(crate) async fn demo_with_data() -> (Demo, [u64; 4]) {
+pub(crate) async fn demo_with_data() -> (DemoApp, [u64; 4]) {
     let demo = Demo::start_with(&[("TELEMETRY_DEMO_DATA", "true".to_owned())]).await;
     let said = demo.process.stdout();
     let line = said.lines().find(|line| line.starts_with("Sent sample data: ")).unwrap_or_else(|| panic!("{said}"));

@@ -6,7 +6,7 @@ mod model;
 mod redelivery;
 mod privacy;
 
-use crate::demo::{Demo, Response, send_request};
+use crate::demo::DemoApp;
 use chrono::{DateTime, TimeDelta, Utc};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -14,7 +14,7 @@ use loadgen::log_lines::{Format, Request};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::json;
-use service_kit::testing::{TestLog, TestProcess, client, eventually};
+use service_kit::testing::{TestProcess, TestResponse, client, send_request};
 use std::io::Write;
 use std::net::TcpStream;
 use tempfile::TempDir;
@@ -49,68 +49,51 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-impl Demo {
-    /// Creates a drain for the owner and returns its key.
-    async fn drain_key(&self, format: Format) -> String {
-        let provider = format.provider();
-        let drain =
-            json!({"name": format.name(), "provider": provider, "hosts": ["www.example.com"], "role": provider.default_role()});
-        let asked = self.client.post(self.url("/api/v1/identity/drains")).header("x-api-key", self.env("OWNER_KEY"));
-        let made = send_request(asked.header("content-type", "application/json").body(drain.to_string())).await;
-        assert_eq!(made.status, 201, "{}", made.body);
-        made.body["key"].as_str().unwrap().to_owned()
-    }
+/// Creates a drain for the owner and returns its key.
+async fn drain_key(demo: &DemoApp, format: Format) -> String {
+    let provider = format.provider();
+    let drain =
+        json!({"name": format.name(), "provider": provider, "hosts": ["www.example.com"], "role": provider.default_role()});
+    let made = demo.post(demo.env("OWNER_KEY"), "/api/v1/identity/drains", &drain).await.expect(201);
+    made.text("key").to_owned()
+}
 
-    /// Sends a body as a provider does. Uses a new connection, because the service closes a connection whose body it rejects
-    /// early.
-    async fn send_log(&self, format: Format, key: &str, body: &str, is_compressed: bool) -> Response {
-        let asked = client().post(self.url(&format!("/drains/{}", format.provider().as_str()))).header("x-api-key", key);
-        send_request(match is_compressed {
-            true => asked.header("content-encoding", "gzip").body(gzip(body)),
-            false => asked.body(body.to_owned()),
-        })
-        .await
-    }
+/// Sends a body as a provider does. Uses a new connection, because the service closes a connection whose body it rejects
+/// early.
+async fn send_log(demo: &DemoApp, format: Format, key: &str, body: &str, is_compressed: bool) -> TestResponse {
+    let asked = client().post(demo.url(&format!("/drains/{}", format.provider().as_str()))).header("x-api-key", key);
+    send_request(match is_compressed {
+        true => asked.header("content-encoding", "gzip").body(gzip(body)),
+        false => asked.body(body.to_owned()),
+    })
+    .await
+}
 
-    /// Waits until acknowledged data is visible in reads. Before that, records that the log hasn't acknowledged in time are in the spill,
-    /// and coverage rows are in the gateway.
-    async fn wait_until_caught_up(&self) {
-        const WAITING: [&str; 2] = ["gateway_spill_pending_records ", "gateway_drain_coverage_waiting "];
-        eventually("the gateway has no pending data", || async {
-            let text = self.client.get(self.env("METRICS_URL")).send().await.ok()?.text().await.ok()?;
-            let waiting = text.lines().filter_map(|line| WAITING.iter().find_map(|name| line.strip_prefix(name)));
-            waiting.map(str::trim).all(|number| number == "0").then_some(())
-        })
-        .await;
-        TestLog::connect(&self.stores.kafka).caught_up(&self.stores.clickhouse).await;
-    }
+/// Sends a random part of a body, then closes the connection.
+fn send_part_and_disconnect(demo: &DemoApp, random: &mut StdRng, format: Format, key: &str, body: &str) {
+    let (body, encoding) = match random.random_bool(0.5) {
+        true => (gzip(body), "gzip"),
+        false => (body.as_bytes().to_vec(), "identity"),
+    };
+    let address = demo.env("BASE_URL").strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!(
+        "POST /drains/{} HTTP/1.1\r\nhost: {address}\r\nx-api-key: {key}\r\ncontent-encoding: {encoding}\r\ncontent-length: {}\r\n\r\n",
+        format.provider().as_str(),
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    // The write fails if the service has rejected the request and closed the connection.
+    drop(stream.write_all(&body[..random.random_range(0..body.len())]));
+}
 
-    /// Sends a random part of a body, then closes the connection.
-    fn send_part_and_disconnect(&self, random: &mut StdRng, format: Format, key: &str, body: &str) {
-        let (body, encoding) = match random.random_bool(0.5) {
-            true => (gzip(body), "gzip"),
-            false => (body.as_bytes().to_vec(), "identity"),
-        };
-        let address = self.env("BASE_URL").strip_prefix("http://").unwrap();
-        let mut stream = TcpStream::connect(address).unwrap();
-        let head = format!(
-            "POST /drains/{} HTTP/1.1\r\nhost: {address}\r\nx-api-key: {key}\r\ncontent-encoding: {encoding}\r\ncontent-length: {}\r\n\r\n",
-            format.provider().as_str(),
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        // The write fails if the service has rejected the request and closed the connection.
-        drop(stream.write_all(&body[..random.random_range(0..body.len())]));
-    }
-
-    /// Imports lines from a file with the `telemetry` command.
-    async fn import(&self, random: &mut StdRng, format: Format, key: &str, lines: &[String], trace: &str) {
-        let home = TempDir::new().unwrap();
-        let (file, text) = (home.path().join("access.log"), lines.join("\n"));
-        std::fs::write(&file, if random.random_bool(0.5) { gzip(&text) } else { text.into_bytes() }).unwrap();
-        let settings = [("HOME", home.path().to_str().unwrap()), ("TELEMETRY_URL", self.env("BASE_URL")), ("TELEMETRY_KEY", key)];
-        let arguments = ["import", file.to_str().unwrap(), "--provider", format.provider().as_str()];
-        let mut import = TestProcess::service(&arguments, &settings);
-        assert_eq!(import.exit_code().await, Some(0), "{trace}: {}", import.stderr());
-    }
+/// Imports lines from a file with the `telemetry` command.
+async fn import(demo: &DemoApp, random: &mut StdRng, format: Format, key: &str, lines: &[String], trace: &str) {
+    let home = TempDir::new().unwrap();
+    let (file, text) = (home.path().join("access.log"), lines.join("\n"));
+    std::fs::write(&file, if random.random_bool(0.5) { gzip(&text) } else { text.into_bytes() }).unwrap();
+    let settings = [("HOME", home.path().to_str().unwrap()), ("TELEMETRY_URL", demo.env("BASE_URL")), ("TELEMETRY_KEY", key)];
+    let arguments = ["import", file.to_str().unwrap(), "--provider", format.provider().as_str()];
+    let mut import = TestProcess::service(&arguments, &settings);
+    assert_eq!(import.exit_code().await, Some(0), "{trace}: {}", import.stderr());
 }

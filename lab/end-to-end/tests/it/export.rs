@@ -1,6 +1,5 @@
 //! E2: an owner's events, exported as documents and reported to an empty service with one key per observer, give the same figures.
 
-use crate::demo::send_request;
 use crate::pipeline::Pipeline;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use rand::rngs::StdRng;
@@ -9,6 +8,7 @@ use rand::{RngExt, SeedableRng};
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
+use service_kit::testing::send_request;
 use service_kit::testing::{Seed, SeededOrg, client, random_seed, size};
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! What new users see first: `demo.env`, and the last screen of `cargo up`.
 
-use crate::demo::{BINARY, Demo, send_request, settings};
+use crate::demo::{BINARY, Demo, settings};
 use crate::documented_commands::shell::{FakeClone, Shell};
 use serde_json::{Value, json};
-use service_kit::testing::{TestProcess, eventually};
+use service_kit::testing::{Credentials, TestProcess, eventually, send_request};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -38,8 +38,8 @@ async fn demo_env_contains_keys_with_documented_scopes() {
         assert!(key.starts_with(listed[0]["prefix"].as_str().unwrap()), "{who}");
     }
     for (session, status) in [("OWNER_SESSION", 200), ("AGENT_SESSION", 200), ("USER_SESSION", 403), ("OPERATOR_SESSION", 403)] {
-        let listing = demo.client.get(demo.url("/api/v1/identity/api-keys")).bearer_auth(demo.env(session));
-        assert_eq!(send_request(listing).await.status, status, "{session}");
+        let listing = demo.get(Credentials::Session(demo.env(session)), "/api/v1/identity/api-keys").await;
+        assert_eq!(listing.status, status, "{session}");
     }
 }
 
@@ -53,15 +53,14 @@ async fn demo_sessions_have_their_roles_permissions() {
         assert_eq!(send_request(patch).await.status, status, "{session}");
     }
     let asked = json!({"org_name": "Partner", "admin_email": "admin@example.net", "use_case": "measuring"});
-    let asking = demo.client.post(identity("platform-access-requests")).bearer_auth(demo.env("USER_SESSION")).json(&asked);
-    let filed = send_request(asking).await;
-    assert_eq!(filed.status, 201, "{}", filed.body);
+    let user = Credentials::Session(demo.env("USER_SESSION"));
+    let filed = demo.post(user, "/api/v1/identity/platform-access-requests", &asked).await.expect(201);
     let path = format!("operator/access-requests/{}/approve", filed.body["id"].as_str().unwrap());
     for (session, status) in [("OWNER_SESSION", 403), ("OPERATOR_SESSION", 201), ("OPERATOR_SESSION", 409)] {
         let approve = demo.client.post(identity(&path)).bearer_auth(demo.env(session));
         assert_eq!(send_request(approve).await.status, status, "{session}");
     }
-    let own = send_request(demo.client.get(identity("organizations")).bearer_auth(demo.env("USER_SESSION"))).await.body;
+    let own = demo.get(user, "/api/v1/identity/organizations").await.body;
     assert_eq!((&own[0]["name"], &own[0]["org_type"]), (&json!("Partner"), &json!("platform")));
 }
 
@@ -70,7 +69,7 @@ async fn restart_reuses_the_demo_keys() {
     let mut demo = Demo::start().await;
     let owner = demo.env("OWNER_KEY").to_owned();
     assert_eq!(demo.process.terminate().await, Some(0));
-    let demo = demo.start_again().await;
+    let demo = Demo::start_again(demo).await;
     assert_eq!(demo.env("OWNER_KEY"), owner);
     assert_eq!(demo.get(&owner, "/api/v1/identity/api-keys").await.body.as_array().unwrap().len(), 1);
 }

@@ -1,6 +1,6 @@
 //! Clients generated from the served OpenAPI document report an event and read it.
 
-use crate::demo::Demo;
+use crate::demo::{Demo, DemoApp, wait_for_events};
 use schemas::openapi;
 use service_kit::testing::{npm_packages, pip_package};
 use std::os::unix::fs::symlink;
@@ -14,10 +14,10 @@ const TYPESCRIPT: [(&str, &str); 4] =
 const PYTHON: &str = "openapi-python-client==0.29.1";
 
 /// A folder with the document and the programs that use the clients.
-struct Workspace<'a>(TempDir, &'a Demo);
+struct Workspace<'a>(TempDir, &'a DemoApp);
 
 impl<'a> Workspace<'a> {
-    async fn new(demo: &'a Demo) -> Self {
+    async fn new(demo: &'a DemoApp) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let document = demo.get("", openapi::PATH).await.body;
         std::fs::write(folder.path().join("openapi.json"), document.to_string()).unwrap();
@@ -52,7 +52,7 @@ async fn generated_typescript_clients_report_and_read() {
         run("node", &["out/openapi_fetch.mjs"]);
         run("node", &["out/hey_api.mjs"]);
     });
-    demo.wait_for_events(2).await;
+    wait_for_events(&demo, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,5 +67,5 @@ async fn generated_python_client_reports_and_reads() {
         run(&client);
         run(&["report_and_read.py"]);
     });
-    demo.wait_for_events(1).await;
+    wait_for_events(&demo, 1).await;
 }

@@ -13,7 +13,7 @@ mod test_app;
 use futures::{StreamExt as _, stream};
 use random_history::{RandomHistory, STEPS};
 use service_kit::testing::{random_seed, size};
-use test_app::TestApp;
+use test_app::{Histories, TestApp, create_organizations};
 
 /// Number of histories by default.
 const USUAL: usize = 20;
@@ -24,7 +24,7 @@ const PARALLEL: usize = 6;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_reads_of_random_histories_equal_the_model() {
-    compare_with_the_model(&TestApp::build().await, size("MODEL_ROUNDS", USUAL)).await;
+    compare_with_the_model(&Histories::start().await, size("MODEL_ROUNDS", USUAL)).await;
 }
 
 /// Reads never enable ClickHouse's query condition cache. In this test, a proxy enables it for them, and reads still equal the model.
@@ -34,7 +34,7 @@ async fn s1_reads_of_random_histories_equal_the_model() {
 /// s1_reads_without`.
 #[tokio::test(flavor = "multi_thread")]
 async fn s1_reads_without_condition_cache_equal_the_model() {
-    let town = TestApp::with_query_condition_cache().await;
+    let town = Histories::with_query_condition_cache().await;
     compare_with_the_model(&town, size("MODEL_ROUNDS", USUAL) / 2).await;
     let reads = town.clickhouse_reads();
     assert!(reads.len() > 50, "only {} reads used the proxy", reads.len());
@@ -49,7 +49,7 @@ async fn compare_with_the_model(town: &TestApp, rounds: usize) {
     let mut compared = 0;
     for together in numbers.chunks(TOGETHER) {
         town.reset_clock();
-        let casts = town.create_organizations(together.len()).await;
+        let casts = create_organizations(town, together.len()).await;
         let mut lives: Vec<RandomHistory> =
             together.iter().zip(casts).map(|(number, cast)| RandomHistory::new(seed, *number, cast)).collect();
         for _ in 0..STEPS {

@@ -1,8 +1,8 @@
 //! How a page's URL is spelled affects neither its ownership nor its counts: threats E5 to E7 and E10 to E12, end to end.
 
-use crate::demo::{Demo, send_request};
+use crate::demo::{Demo, DemoApp};
 use serde_json::{Value, json};
-use service_kit::testing::{TestLog, eventually};
+use service_kit::testing::{eventually, send_request};
 use uuid::Uuid;
 
 const SESSION: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
@@ -91,7 +91,7 @@ fn event(url: &str) -> Value {
     json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "id": Uuid::new_v4(), "session_id": SESSION, "content_url": url})
 }
 
-async fn totals(demo: &Demo) -> (Option<u64>, Option<u64>) {
+async fn totals(demo: &DemoApp) -> (Option<u64>, Option<u64>) {
     let total = async |key: &str| demo.get(demo.env(key), "/content-owners/summary").await.body["total_events"].as_u64();
     (total("OWNER_KEY").await, total("OTHER_OWNER_KEY").await)
 }
@@ -101,7 +101,7 @@ async fn rs4_e7_e5_every_spelling_of_a_host_has_one_owner() {
     let demo = Demo::start().await;
     let (mut com, mut org) = (0, 0);
     for (url, whose) in URLS {
-        let reported = demo.post(demo.env("AGENT_KEY"), &json!({"events": [event(url)]})).await;
+        let reported = demo.report(demo.env("AGENT_KEY"), &json!({"events": [event(url)]})).await;
         let expected = if *whose == Refused { 422 } else { 201 };
         assert_eq!(reported.status, expected, "{url:?}: {}", reported.body);
         let address = reqwest::Url::parse_with_params(&demo.url("/resolve"), &[("url", url)]).unwrap();
@@ -116,7 +116,7 @@ async fn rs4_e7_e5_every_spelling_of_a_host_has_one_owner() {
         com += u64::from(*whose == Com);
         org += u64::from(*whose == Org);
     }
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
+    demo.caught_up().await;
     eventually("both owners see theirs", || async { (totals(&demo).await == (Some(com), Some(org))).then_some(()) }).await;
 }
 
@@ -126,7 +126,7 @@ async fn e10_repeated_batches_count_once() {
     let batch =
         json!({"events": [event("https://example.com/a"), event("https://example.com/b"), event("https://example.org/c")]});
     for _ in 0..5 {
-        assert_eq!(demo.post(demo.env("AGENT_KEY"), &batch).await.status, 201);
+        assert_eq!(demo.report(demo.env("AGENT_KEY"), &batch).await.status, 201);
     }
     let send = || {
         let request = demo.client.post(demo.url("/events")).header("x-api-key", demo.env("AGENT_KEY"));
@@ -136,7 +136,7 @@ async fn e10_repeated_batches_count_once() {
     for sent in parallel {
         assert_eq!(sent.await.unwrap().unwrap().status(), 201);
     }
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
+    demo.caught_up().await;
     eventually("the batch counts once", || async { (totals(&demo).await == (Some(2), Some(1))).then_some(()) }).await;
 }
 
@@ -153,9 +153,9 @@ async fn e11_claimed_ids_do_not_displace_real_reports() {
         ("NETWORK_KEY", seen("https://example.org/page", "agent")),
         ("OWNER_KEY", seen("https://example.com/page", "edge")),
     ] {
-        assert_eq!(demo.post(demo.env(key), &report).await.status, 201);
+        assert_eq!(demo.report(demo.env(key), &report).await.status, 201);
     }
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
+    demo.caught_up().await;
     eventually("each owner sees its own", || async { (totals(&demo).await == (Some(1), Some(1))).then_some(()) }).await;
     let summary = demo.get(demo.env("OWNER_KEY"), "/content-owners/summary").await.body;
     assert_eq!(summary["events_by_source"][0]["source_role"], "edge", "{summary}");
@@ -170,9 +170,9 @@ async fn e12_keeps_the_first_payload_of_an_id() {
     second["type"] = json!("content_presented");
     second["content_url"] = json!("https://example.com/b");
     for payload in [&first, &second, &second] {
-        assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": [payload]})).await.status, 201);
+        assert_eq!(demo.report(demo.env("AGENT_KEY"), &json!({"events": [payload]})).await.status, 201);
     }
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
+    demo.caught_up().await;
     let summary = eventually("the event counts", || async {
         let summary = demo.get(demo.env("OWNER_KEY"), "/content-owners/summary").await.body;
         (summary["total_events"] == 1).then_some(summary)

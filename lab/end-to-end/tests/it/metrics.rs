@@ -1,12 +1,12 @@
 //! The Prometheus endpoint exposes no text from callers (threat I9).
 
-use crate::demo::Demo;
+use crate::demo::{Demo, DemoApp};
 use serde_json::{Value, json};
 use service_kit::testing::eventually;
 use std::collections::BTreeSet;
 
 /// Returns every series with its name and labels.
-async fn series(demo: &Demo) -> BTreeSet<String> {
+async fn series(demo: &DemoApp) -> BTreeSet<String> {
     let text = demo.client.get(demo.env("METRICS_URL")).send().await.unwrap().text().await.unwrap();
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     samples.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
@@ -24,7 +24,7 @@ fn batch(first: usize) -> Value {
 async fn i9_domains_do_not_add_metric_series() {
     let demo = Demo::start().await;
     for number in 0..2 {
-        assert_eq!(demo.post(demo.env("NETWORK_KEY"), &batch(number * 1_000)).await.status, 201);
+        assert_eq!(demo.report(demo.env("NETWORK_KEY"), &batch(number * 1_000)).await.status, 201);
     }
     let answer = demo.client.get(demo.url("/resolve?domain=warm.test")).send().await.unwrap();
     assert_eq!(answer.status(), 200);
@@ -35,7 +35,7 @@ async fn i9_domains_do_not_add_metric_series() {
     .await;
     assert!(before.iter().any(|name| name.contains("accepted")), "{before:?}");
     for number in 2..12 {
-        assert_eq!(demo.post(demo.env("NETWORK_KEY"), &batch(number * 1_000)).await.status, 201);
+        assert_eq!(demo.report(demo.env("NETWORK_KEY"), &batch(number * 1_000)).await.status, 201);
     }
     let planted: Vec<String> =
         series(&demo).await.into_iter().filter(|name| name.contains("host-") || name.contains("agent-")).collect();

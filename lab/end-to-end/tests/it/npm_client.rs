@@ -1,6 +1,6 @@
 //! K6: calls every function of the published npm client, against the running service.
 
-use crate::demo::Demo;
+use crate::demo::{Demo, wait_for_events};
 use service_kit::testing::{eventually, npm_package};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -28,7 +28,7 @@ async fn unchanged_npm_client_works() {
 
     let counted = report["counted"].as_object().expect("the script prints no counts").clone();
     let total: u64 = counted.values().filter_map(serde_json::Value::as_u64).sum();
-    demo.wait_for_events(total).await;
+    wait_for_events(&demo, total).await;
     let summary = eventually("every session is counted", || async {
         let summary = demo.get(demo.env("OWNER_KEY"), "/content-owners/summary").await.body;
         (summary["total_sessions"] == report["sessions"]).then_some(summary)

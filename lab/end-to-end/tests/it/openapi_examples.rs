@@ -4,7 +4,7 @@
 //! later requests use the real id.
 
 use crate::contract::{Contract, Operation, Parameter};
-use crate::demo::Demo;
+use crate::demo::{Demo, DemoApp, wait_for_events};
 use crate::forged_provider::{ForgedProvider, SECRET};
 use crate::openapi::check_items;
 use identity_api::api_keys::create_key_as_system;
@@ -82,7 +82,7 @@ const EXAMPLE_ID: &str = "0195f3a0-";
 const EXAMPLE_TOKEN: &str = "ctx_0000000000000000000000000000000000000000000";
 
 struct ExampleRun {
-    demo: Demo,
+    demo: DemoApp,
     /// This client doesn't follow redirects.
     client: Client,
     /// The sign-in provider that the examples name.
@@ -225,7 +225,7 @@ impl ExampleRun {
     async fn prepare(&mut self, id: &str) {
         match id {
             // Two events, plus one in the uploaded session, so that reads return data.
-            "get_summary" => self.demo.wait_for_events(3).await,
+            "get_summary" => wait_for_events(&self.demo, 3).await,
             // A fetch by a bot, reported by the owner's edge.
             "list_crawlers" => self.report_a_crawler("/a", "/content-owners/crawlers").await,
             // The robots.txt of the demo's domain disallows this path.
@@ -234,9 +234,8 @@ impl ExampleRun {
             "list_agent_events" => self.report_a_click().await,
             // Closing a month for the first time returns 201.
             "create_statement" => {
-                let request = self.demo.client.post(self.demo.url("/content-owners/statements"));
-                let request = request.header("x-api-key", self.demo.env("OWNER_KEY")).json(&json!({"period": "2026-10"}));
-                assert_eq!(crate::demo::send_request(request).await.status, 201);
+                let (owner, october) = (self.demo.env("OWNER_KEY"), json!({"period": "2026-10"}));
+                assert_eq!(self.demo.post(owner, "/content-owners/statements", &october).await.status, 201);
             }
             "get_sign_in_page" => self.open_mail("verify_magic_link", "/auth/magic-link/verify").await,
             "claim_invite" => self.open_mail("claim_invite", "/invites/claim").await,
@@ -244,7 +243,8 @@ impl ExampleRun {
                 let settings = self.demo.url("/api/v1/identity/settings");
                 let change = self.demo.client.patch(settings).bearer_auth(self.demo.env("AGENT_SESSION"));
                 let body = r#"{"share_sessions_via_click_tokens":true}"#;
-                let changed = crate::demo::send_request(change.header("content-type", "application/json").body(body)).await;
+                let changed =
+                    service_kit::testing::send_request(change.header("content-type", "application/json").body(body)).await;
                 assert_eq!(changed.status, 200, "{}", changed.body);
             }
             "list_analysts" => {
@@ -278,7 +278,7 @@ impl ExampleRun {
         let report = json!({"events": [{"type": "content_retrieved", "timestamp": "2026-11-01T10:00:00Z", "source_role": "edge",
             "content_url": format!("https://www.example.com{page}"), "data": {"user_agent": "GPTBot/1.2", "response_status": 200}}]});
         let key = self.demo.env("OWNER_KEY");
-        assert_eq!(self.demo.post(key, &report).await.status, 201);
+        assert_eq!(self.demo.report(key, &report).await.status, 201);
         eventually("the crawler is counted", || async {
             let read = self.demo.get(key, list).await;
             (read.body["total"] == 1).then_some(())
@@ -290,7 +290,7 @@ impl ExampleRun {
         let token = &self.real[EXAMPLE_TOKEN];
         let report = json!({"events": [{"type": "checkout_completed", "timestamp": "2026-11-01T09:00:00Z", "source_role": "index",
             "ctx_token": token, "data": {"value_amount": 4999, "currency": "EUR"}}]});
-        assert_eq!(self.demo.post(self.demo.env("NETWORK_KEY"), &report).await.status, 201);
+        assert_eq!(self.demo.report(self.demo.env("NETWORK_KEY"), &report).await.status, 201);
         eventually("the agent sees the click", || async {
             let read = self.demo.get(self.demo.env("AGENT_KEY"), "/agent/events?reported_by=other").await;
             (read.body["total"] == 1).then_some(())

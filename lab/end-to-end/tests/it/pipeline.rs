@@ -1,12 +1,11 @@
 //! Gateway and query API in this process with their own stores, and workers on demand.
 
-use crate::demo::{Response, send_request};
 use ingest_gateway::Durability;
 use serde_json::Value;
 use service_kit::clock::Clock;
 use service_kit::http;
 use service_kit::roles::Role;
-use service_kit::testing::{TestLog, TestProcess, TestServer, TestStores, client, free_address};
+use service_kit::testing::{TestLog, TestProcess, TestResponse, TestServer, TestStores, client, free_address, send_request};
 use stream_workers::{RetentionSettings, Settings, Tuning};
 use tokio_util::sync::CancellationToken;
 
@@ -75,7 +74,7 @@ impl Pipeline {
         worker.await.unwrap().unwrap();
     }
 
-    pub(crate) async fn try_post(&self, path: &str, key: &str, body: &Value) -> Response {
+    pub(crate) async fn try_post(&self, path: &str, key: &str, body: &Value) -> TestResponse {
         let request = client().post(self.gateway_url(path)).header("content-type", "application/json");
         send_request(request.header("x-api-key", key).body(body.to_string())).await
     }
@@ -86,13 +85,11 @@ impl Pipeline {
     }
 
     /// Sends a request and asserts that it returns 201.
-    pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> Response {
-        let taken = self.try_post(path, key, body).await;
-        assert_eq!(taken.status, 201, "{path}: {}", taken.body);
-        taken
+    pub(crate) async fn post(&self, path: &str, key: &str, body: &Value) -> TestResponse {
+        self.try_post(path, key, body).await.expect(201)
     }
 
-    pub(crate) async fn get(&self, path: &str, key: &str) -> Response {
+    pub(crate) async fn get(&self, path: &str, key: &str) -> TestResponse {
         send_request(client().get(self.query_url(path)).header("x-api-key", key)).await
     }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use service_kit::testing::{eventually, random_seed, size};
 use std::collections::BTreeMap;
 use table::{PROBES, Probe};
-use test_app::{CallerKind, Kind, TestApp};
+use test_app::{CallerKind, Kind, TestApp, holdings};
 use uuid::Uuid;
 
 /// Default number of requests, two per comparison.
@@ -79,12 +79,12 @@ impl Comparison {
             text.replace("{domain_id}", scene.theirs(Kind::DomainId)).replace("{new}", &format!("{side}{}", self.number))
         };
         let encoded = it.replace('{', "%7B").replace('}', "%7D");
-        let url = scene.demo.url(&filled(self.probe.path, &encoded));
+        let url = scene.url(&filled(self.probe.path, &encoded));
         let (_, header, value) = scene.callers.iter().find(|(who, ..)| *who == self.who).unwrap();
         let method = Method::from_bytes(self.probe.method.as_bytes()).unwrap();
         // Retry on 503, which an overloaded store causes.
         let response = eventually("the service returns no 503", async || {
-            let mut request = scene.demo.client.request(method.clone(), &url).header(*header, value);
+            let mut request = scene.client.request(method.clone(), &url).header(*header, value);
             if !self.probe.body.is_empty() {
                 request = request.header("content-type", "application/json").body(filled(self.probe.body, it));
             }
@@ -159,13 +159,13 @@ async fn r1_s2_foreign_and_missing_data_get_equal_responses() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
     let comparisons = size("PROBES", USUAL) / 2;
-    let scene = TestApp::start().await;
-    let before = scene.holdings().await;
+    let scene = test_app::start().await;
+    let before = holdings(&scene).await;
     let shots: Vec<Comparison> = (0..comparisons).map(|number| Comparison::random(&scene, &mut random, number)).collect();
     let fired = stream::iter(&shots).map(|shot| shot.compare(&scene)).buffer_unordered(PARALLEL);
     let wrong: Vec<String> = fired.filter_map(std::future::ready).take(20).collect().await;
     assert!(wrong.is_empty(), "seed {seed}: {}", wrong.join("\n"));
-    assert_eq!(scene.holdings().await, before, "a probe changed another organization's data: seed {seed}");
+    assert_eq!(holdings(&scene).await, before, "a probe changed another organization's data: seed {seed}");
 }
 
 #[test]

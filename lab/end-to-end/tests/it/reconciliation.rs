@@ -2,7 +2,6 @@
 
 mod month;
 
-use crate::demo::send_request;
 use crate::pipeline::Pipeline;
 use chrono::{DateTime, TimeDelta, Utc};
 use month::{AGENTS, DOMAINS, Expected, Month, Sender};
@@ -10,6 +9,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use schemas::identity::{DrainProvider, OrgType};
 use serde_json::{Value, json};
+use service_kit::testing::send_request;
 use service_kit::testing::{Seed, client, random_seed};
 use std::collections::BTreeMap;
 

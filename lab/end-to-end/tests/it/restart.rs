@@ -1,8 +1,8 @@
 //! Kills or stops `telemetry all`, and restarts it with the same stores.
 
-use crate::demo::{Demo, retrieval};
+use crate::demo::{Demo, DemoApp, retrieval, total_events, wait_for_events};
 use service_kit::databases;
-use service_kit::testing::{TestLog, eventually};
+use service_kit::testing::eventually;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,23 +12,21 @@ async fn killed_service_keeps_keys_and_events() {
     let mut demo = Demo::start().await;
     for role in ["agent", "edge"] {
         let key = if role == "agent" { "AGENT_KEY" } else { "NETWORK_KEY" };
-        assert_eq!(demo.post(demo.env(key), &retrieval(role, "one")).await.status, 201);
+        assert_eq!(demo.report(demo.env(key), &retrieval(role, "one")).await.status, 201);
     }
-    demo.wait_for_events(1).await;
+    wait_for_events(&demo, 1).await;
     // Accepted, but possibly not stored yet when the process is killed.
-    assert_eq!(demo.post(demo.env("AGENT_KEY"), &retrieval("agent", "two")).await.status, 201);
+    assert_eq!(demo.report(demo.env("AGENT_KEY"), &retrieval("agent", "two")).await.status, 201);
     let before = demo.env.clone();
     demo.process.kill_9().await;
 
-    let demo = demo.start_again().await;
+    let demo = Demo::start_again(demo).await;
     for (name, value) in &before {
         if !["BASE_URL", "INGEST_URL", "METRICS_URL"].contains(&name.as_str()) {
             assert_eq!(demo.env(name), value, "{name} changed");
         }
     }
-    demo.wait_for_events(2).await;
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
-    assert_eq!(demo.total_events().await, Some(2));
+    wait_for_events(&demo, 2).await;
 }
 
 /// Exit code 0 also means that the shutdown took less than ten seconds, because a longer one exits with another code.
@@ -44,18 +42,18 @@ async fn stopping_under_load_does_not_lose_accepted_events() {
         ids.extend(sender.await.unwrap());
     }
 
-    let demo = demo.start_again().await;
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
+    let demo = Demo::start_again(demo).await;
+    demo.caught_up().await;
     let clickhouse = databases::clickhouse(&demo.stores.clickhouse).unwrap();
     let visible: Vec<String> = clickhouse.query("SELECT content_telemetry_id FROM reports FINAL").fetch_all().await.unwrap();
     let stored: BTreeSet<String> = visible.iter().cloned().collect();
     let lost: Vec<_> = ids.difference(&stored).collect();
     assert!(lost.is_empty(), "accepted and lost: {lost:?}");
-    assert_eq!(demo.total_events().await, Some(u64::try_from(stored.len()).unwrap()), "events must count once");
+    assert_eq!(total_events(&demo).await, u64::try_from(stored.len()).unwrap(), "events must count once");
     assert_eq!(visible.len(), stored.len(), "events must be stored once");
 }
 
-fn target(demo: &Demo) -> (reqwest::Client, String, String) {
+fn target(demo: &DemoApp) -> (reqwest::Client, String, String) {
     (demo.client.clone(), demo.url("/events"), demo.env("AGENT_KEY").to_owned())
 }
 

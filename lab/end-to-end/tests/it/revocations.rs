@@ -1,12 +1,12 @@
 //! S4, R5, C10: once a process has acknowledged a revocation, no process grants access to requests that start later. Tested under
 //! continuous requests and without other requests. `TEST_ROUNDS` sets the number of rounds (1000 before a release).
 
-use crate::demo::{Demo, Response, send_request};
+use crate::demo::{Demo, DemoApp, wait_for_events};
 use chrono::TimeDelta;
 use reqwest::{Client, Method};
 use schemas::ids::UserId;
 use serde_json::{Value, json};
-use service_kit::testing::{Seed, eventually, size};
+use service_kit::testing::{Seed, TestResponse, eventually, send_request, size};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -32,17 +32,17 @@ impl ProtectedRequest {
     /// Returns the start time of the request if the process granted access. A response without data doesn't count as access.
     async fn granted_at(&self, process: usize) -> Option<Instant> {
         // Retry if an idle connection was closed, a store is overloaded or a rate limit was exceeded.
-        let (started, found) = eventually("the service returns a final response", async || {
+        let (started, status, body) = eventually("the service returns a final response", async || {
             let started = Instant::now();
             let response =
                 self.client.get(&self.urls[process]).header(self.credentials.0, &self.credentials.1).send().await.ok()?;
             let status = response.status().as_u16();
             let body = response.json::<Value>().await.ok()?;
-            (!matches!(status, 429 | 503)).then_some((started, Response { status, content_type: String::new(), body }))
+            (!matches!(status, 429 | 503)).then_some((started, status, body))
         })
         .await;
-        assert!(matches!(found.status, 200 | 401 | 403 | 404), "{}: {} {}", self.urls[process], found.status, found.body);
-        let is_given = found.status == 200 && found.body["events"].as_array().is_none_or(|events| !events.is_empty());
+        assert!(matches!(status, 200 | 401 | 403 | 404), "{}: {status} {body}", self.urls[process]);
+        let is_given = status == 200 && body["events"].as_array().is_none_or(|events| !events.is_empty());
         is_given.then_some(started)
     }
 
@@ -61,7 +61,7 @@ impl ProtectedRequest {
 
 /// Two processes at which access is granted and revoked.
 struct TwoProcesses {
-    demos: [Demo; 2],
+    demos: [DemoApp; 2],
     /// Uses a new connection for every change, because an idle connection might close at that moment, and changes aren't idempotent.
     changer: Client,
     token: String,
@@ -72,7 +72,7 @@ impl TwoProcesses {
         let unlimited = ["TELEMETRY_IDENTITY_RATE", "TELEMETRY_CLICK_LOOKUP_RATE", "TELEMETRY_DELEGATIONS_PER_PAIR"];
         let unlimited = unlimited.map(|name| (name, "0".to_owned()));
         let one = Demo::start_with(&unlimited).await;
-        let two = one.start_second(&unlimited).await;
+        let two = Demo::start_second(&one, &unlimited).await;
         let changer = Client::builder().pool_max_idle_per_host(0).no_proxy().timeout(Duration::from_secs(30)).build().unwrap();
         let mut pair = Self { demos: [one, two], changer, token: String::new() };
         pair.token = pair.cited().await;
@@ -83,19 +83,13 @@ impl TwoProcesses {
     async fn cited(&self) -> String {
         let demo = &self.demos[0];
         let agent = demo.env("AGENT_KEY");
-        let post = async |path: &str, body: Value| {
-            let request = demo.client.post(demo.url(path)).header("x-api-key", agent).header("content-type", "application/json");
-            let made = send_request(request.body(body.to_string())).await;
-            assert_eq!(made.status, 201, "{path}: {}", made.body);
-            made.body
-        };
-        let session = post("/sessions/start", json!({})).await["session_id"].clone();
+        let session = demo.start_session(agent, &json!({})).await;
         let page = "https://www.example.com/page";
         let cited = json!({"type": "content_cited", "timestamp": "2026-11-01T10:00:00Z", "content_url": page});
-        post("/events", json!({"session_id": session, "events": [cited]})).await;
-        let token = post("/click-tokens", json!({"session_id": session, "content_url": page})).await;
-        demo.wait_for_events(1).await;
-        token["token"].as_str().unwrap().to_owned()
+        let _ = demo.report(agent, &json!({"session_id": session, "events": [cited]})).await.expect(201);
+        let token = demo.create_token(agent, &session, page).await;
+        wait_for_events(demo, 1).await;
+        token
     }
 
     /// Sends a change to a process, with a key or a session.
@@ -106,7 +100,7 @@ impl TwoProcesses {
         path: &str,
         (header, value): (&str, String),
         body: &Value,
-    ) -> Response {
+    ) -> TestResponse {
         let demo = &self.demos[process];
         let request = self.changer.request(method, demo.url(&format!("{IDENTITY}{path}"))).header(header, value);
         send_request(request.header("content-type", "application/json").body(body.to_string())).await

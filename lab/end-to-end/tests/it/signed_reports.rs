@@ -1,11 +1,11 @@
 //! Signed, tampered, replayed, unsigned and forged reports, and the figures by their signatures, before and after a rebuild from the log.
 
-use crate::demo::send_request;
 use crate::pipeline::Pipeline;
 use crate::rebuild::rebuilt;
 use schemas::identity::OrgType;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
+use service_kit::testing::send_request;
 use service_kit::testing::{Seed, SeededOrg, client};
 use signatures::content_telemetry::{Signer, sign_request};
 use signatures::{PrivateKey, Request};

@@ -1,10 +1,10 @@
 //! E1: October, reported by an agent and a log drain, is closed and revised with the real program, and both verifiers confirm it.
 
-use crate::demo::{BINARY, Demo, send_request};
+use crate::demo::{BINARY, Demo, DemoApp, wait_for_events};
 use schemas::identity::{OrgType, Scope};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::testing::{Seed, eventually};
+use service_kit::testing::{Seed, eventually, send_request};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -32,16 +32,15 @@ async fn next_second() {
     eventually("the second is over", || async { (Clock::System.now().timestamp() > second).then_some(()) }).await;
 }
 
-async fn close(demo: &Demo, key: &str) -> Value {
-    let request = demo.client.post(demo.url(STATEMENTS)).header("x-api-key", key).json(&json!({"period": "2026-10"}));
-    let closed = send_request(request).await;
+async fn close(demo: &DemoApp, key: &str) -> Value {
+    let closed = demo.post(key, STATEMENTS, &json!({"period": "2026-10"})).await;
     assert!([200, 201].contains(&closed.status), "{closed:?}");
     assert_eq!(closed.body["created"], closed.status == 201);
     closed.body
 }
 
 /// Stores a response as a file.
-async fn download(demo: &Demo, path: &str, name: &str) -> PathBuf {
+async fn download(demo: &DemoApp, path: &str, name: &str) -> PathBuf {
     let response = demo.client.get(demo.url(path)).header("x-api-key", demo.env("OWNER_KEY")).send().await.unwrap();
     assert_eq!(response.status(), 200, "{path}");
     let file = demo.folder().join(name);
@@ -73,13 +72,13 @@ async fn e1_october_is_closed_verified_and_revised() {
         .key(schemas::ids::OrgId(owner), OrgType::ContentOwner, &[Scope::IdentityWrite, Scope::TelemetryRead])
         .await;
     for number in 1..=2 {
-        assert_eq!(demo.post(demo.env("AGENT_KEY"), &claim(number)).await.status, 201);
+        assert_eq!(demo.report(demo.env("AGENT_KEY"), &claim(number)).await.status, 201);
     }
     let lines = [line(1, 200), line(3, 200), line(4, 404)].join("\n");
     let request = demo.client.post(demo.url("/drains/ndjson")).header("x-api-key", demo.env("OWNER_KEY"));
     let drained = send_request(request.header("content-type", "text/plain").body(lines)).await;
     assert!((200..300).contains(&drained.status), "{drained:?}");
-    demo.wait_for_events(3).await;
+    wait_for_events(&demo, 3).await;
     next_second().await;
 
     let one = close(&demo, &key).await;
@@ -98,7 +97,7 @@ async fn e1_october_is_closed_verified_and_revised() {
     assert!(!is_confirmed([&statement, &shortened], &manifest, None));
 
     next_second().await;
-    assert_eq!(demo.post(demo.env("AGENT_KEY"), &claim(3)).await.status, 201);
+    assert_eq!(demo.report(demo.env("AGENT_KEY"), &claim(3)).await.status, 201);
     let two = eventually("the late report is stored", || async {
         let closed = close(&demo, &key).await;
         (closed["revision"] == 2).then_some(closed)

@@ -1,12 +1,12 @@
 //! Webhooks end to end: create an endpoint over HTTP, deliver a delegation event, verify its signature, redeliver it and rotate the secret,
 //! with a receiver on the developer's machine.
 
-use crate::demo::{Demo, Response, send_request};
+use crate::demo::{Demo, DemoApp};
 use reqwest::Method;
 use schemas::webhook::verify::{Delivery, Receiver, Rejection};
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::testing::{TestAuthority, TestReceiver, eventually};
+use service_kit::testing::{TestAuthority, TestReceiver, TestResponse, eventually, send_request};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -53,7 +53,7 @@ pub(crate) async fn receiver(authority: &TestAuthority) -> (TestReceiver, Receiv
 }
 
 struct WebhookApp {
-    demo: Demo,
+    demo: DemoApp,
     received: ReceivedRequests,
     receiver: TestReceiver,
     /// The proxy named in the environment.
@@ -78,18 +78,16 @@ impl WebhookApp {
         Self { demo, received: letters, receiver, canary, _authority: file }
     }
 
-    async fn ask(&self, method: Method, key: &str, path: &str, body: Value) -> Response {
-        let request = self.demo.client.request(method, self.demo.url(&format!("{IDENTITY}{path}")));
-        let request = request.header("x-api-key", self.demo.env(key)).header("content-type", "application/json");
+    async fn ask(&self, method: Method, key: &str, path: &str, body: Value) -> TestResponse {
+        let request = self.demo.request(method, &format!("{IDENTITY}{path}"), self.demo.env(key));
+        let request = request.header("content-type", "application/json");
         send_request(if body.is_null() { request } else { request.body(body.to_string()) }).await
     }
 
-    async fn subscribe(&self, key: &str, path: &str) -> Response {
+    async fn subscribe(&self, key: &str, path: &str) -> TestResponse {
         let url = format!("https://localhost:{}{path}", self.receiver.address.port());
         let body = json!({"url": url, "event_types": ["delegation.created", "delegation.revoked"]});
-        let created = self.ask(Method::POST, key, "/webhooks", body).await;
-        assert_eq!(created.status, 201, "{}", created.body);
-        created
+        self.ask(Method::POST, key, "/webhooks", body).await.expect(201)
     }
 
     /// Waits for `count` requests to a path and returns them.

@@ -3,10 +3,10 @@
 
 mod clicks;
 
-use crate::demo::{Demo, Response, send_request};
+use crate::demo::{Demo, caught_up};
 use reqwest::Method;
 use serde_json::{Value, json};
-use service_kit::testing::{DnsRecord, TestDns, client, eventually};
+use service_kit::testing::{Credentials, DnsRecord, TestDns, TestResponse, eventually, send_request};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -16,8 +16,10 @@ const DOMAIN: &str = "story.test";
 /// The TXT records in the publisher's DNS, by name.
 type Zone = Arc<Mutex<HashMap<String, String>>>;
 
+type TestApp = service_kit::testing::TestApp<Story>;
+
 /// The service and the publisher's DNS.
-struct TestApp {
+struct Story {
     demo: Demo,
     zone: Zone,
     _dns: TestDns,
@@ -29,39 +31,16 @@ struct Person(String);
 /// A program, identified by an API key.
 struct Program(String);
 
-impl TestApp {
-    async fn start() -> Self {
+impl Story {
+    async fn start() -> TestApp {
         let zone = Zone::default();
         let published = Arc::clone(&zone);
         let dns =
             TestDns::start(move |name| published.lock().unwrap().get(name).cloned().map(DnsRecord::Text).into_iter().collect())
                 .await;
-        let demo = Demo::start_with(&[("TELEMETRY_DNS_SERVER", dns.address.to_string())]).await;
-        Self { demo, zone, _dns: dns }
-    }
-
-    async fn send(&self, method: Method, path: &str, (header, value): (&str, String), body: Option<&Value>) -> Response {
-        let request = self.demo.client.request(method, self.demo.url(path)).header(header, value);
-        send_request(match body {
-            Some(body) => request.header("content-type", "application/json").body(body.to_string()),
-            None => request,
-        })
-        .await
-    }
-
-    /// Requests a sign-in link and redeems it from the email.
-    async fn sign_in(&self, email: &str) -> Person {
-        let nobody = || ("x-nobody", String::new());
-        let asked =
-            self.send(Method::POST, &format!("{IDENTITY}/auth/magic-link"), nobody(), Some(&json!({"email": email}))).await;
-        assert_eq!(asked.status, 202, "{}", asked.body);
-        let token = eventually("the email arrives", || async { self.mailed_token(email) }).await;
-        let redeem = json!({"token": token});
-        let verify = format!("{IDENTITY}/auth/magic-link/verify");
-        let opened = self.send(Method::POST, &verify, nobody(), Some(&redeem)).await;
-        assert_eq!((opened.status, &opened.body["user"]["email"]), (200, &json!(email)), "{}", opened.body);
-        assert_eq!(self.send(Method::POST, &verify, nobody(), Some(&redeem)).await.status, 401, "the link worked twice");
-        Person(opened.body["session_id"].as_str().unwrap().to_owned())
+        let app = Demo::start_with(&[("TELEMETRY_DNS_SERVER", dns.address.to_string())]).await;
+        let url = app.url("");
+        TestApp::new(app.stores, &url, Self { demo: app.service, zone, _dns: dns })
     }
 
     fn mailed_token(&self, email: &str) -> Option<String> {
@@ -71,9 +50,32 @@ impl TestApp {
         // Use the link that is shown to people.
         own.next()?.split_once("?token=")?.1.split_whitespace().next().map(str::to_owned)
     }
+}
 
-    async fn by(&self, person: &Person, method: Method, path: &str, body: Option<&Value>) -> Response {
-        self.send(method, &format!("{IDENTITY}{path}"), ("authorization", format!("Bearer {}", person.0)), body).await
+trait Requests {
+    fn app(&self) -> &TestApp;
+
+    /// Requests a sign-in link and redeems it from the email.
+    async fn sign_in(&self, email: &str) -> Person {
+        let send = async |path: &str, body: Value| {
+            self.app().post(Credentials::Nothing, &format!("{IDENTITY}/auth/{path}"), &body).await
+        };
+        let _ = send("magic-link", json!({"email": email})).await.expect(202);
+        let token = eventually("the email arrives", || async { self.app().mailed_token(email) }).await;
+        let verify = async || send("magic-link/verify", json!({"token": token})).await;
+        let opened = verify().await.expect(200);
+        assert_eq!(opened.body["user"]["email"], email);
+        assert_eq!(verify().await.status, 401, "the link worked twice");
+        Person(opened.body["session_id"].as_str().unwrap().to_owned())
+    }
+
+    async fn by(&self, person: &Person, method: Method, path: &str, body: Option<&Value>) -> TestResponse {
+        let request = self.app().request(method, &format!("{IDENTITY}{path}"), Credentials::Session(&person.0));
+        send_request(match body {
+            Some(body) => request.header("content-type", "application/json").body(body.to_string()),
+            None => request,
+        })
+        .await
     }
 
     /// Sends a request as a person and checks the status.
@@ -98,7 +100,7 @@ impl TestApp {
         assert_eq!(asked["status"], "pending");
         let approve = format!("/operator/access-requests/{}/approve", asked["id"].as_str().unwrap());
         assert_eq!(self.by(person, Method::POST, &approve, None).await.status, 403, "the requester could approve");
-        let operator = Person(self.demo.env("OPERATOR_SESSION").to_owned());
+        let operator = Person(self.app().demo.env("OPERATOR_SESSION").to_owned());
         let waiting =
             self.send_expecting(&operator, Method::GET, "/operator/access-requests?status=pending", Value::Null, 200).await;
         assert!(waiting.as_array().unwrap().iter().any(|request| request["id"] == asked["id"]), "{waiting}");
@@ -117,7 +119,7 @@ impl TestApp {
         self.send_expecting(person, Method::POST, &verify, Value::Null, 422).await;
         assert_eq!(self.resolve().await["handled"], false, "registration verified the domain");
         let text = format!("svc-verify={}", domains[0]["verification_token"].as_str().unwrap());
-        self.zone.lock().unwrap().insert(format!("_content-telemetry.{DOMAIN}"), text);
+        self.app().zone.lock().unwrap().insert(format!("_content-telemetry.{DOMAIN}"), text);
         let verified = self.send_expecting(person, Method::POST, &verify, Value::Null, 200).await;
         assert_eq!((&verified["verified"], &verified["verification_method"]), (&json!(true), &json!("dns_txt")));
         assert_eq!(self.resolve().await["organization"]["id"], org["id"]);
@@ -125,14 +127,12 @@ impl TestApp {
     }
 
     async fn resolve(&self) -> Value {
-        send_request(self.demo.client.get(self.demo.url(&format!("/resolve?domain={DOMAIN}")))).await.body
+        self.app().get("", &format!("/resolve?domain={DOMAIN}")).await.body
     }
 
     /// Reports a session: the agent fetches and cites a page, and the publisher's server reports the fetch too.
-    async fn report(&self, agent: &Program, publisher: &Program) {
-        let by = |program: &Program| ("x-api-key", program.0.clone());
-        let started = self.send(Method::POST, "/sessions/start", by(agent), Some(&json!({"agent_id": "teller"}))).await;
-        assert_eq!(started.status, 201, "{}", started.body);
+    async fn report_session(&self, agent: &Program, publisher: &Program) {
+        let session = self.app().start_session(&agent.0, &json!({"agent_id": "teller"})).await;
         let page = |event: Value| {
             let mut event = event;
             event["timestamp"] = json!("2026-11-01T10:00:00Z");
@@ -142,23 +142,28 @@ impl TestApp {
         let retrieved =
             |role: &str| page(json!({"type": "content_retrieved", "source_role": role, "content_telemetry_id": "one-retrieval"}));
         let cited = page(json!({"type": "content_cited", "id": "one-citation", "data": {"citation_type": "paraphrase"}}));
-        let batch = json!({"session_id": started.body["session_id"], "events": [retrieved("agent"), cited]});
+        let batch = json!({"session_id": session, "events": [retrieved("agent"), cited]});
         for (program, batch) in [(agent, batch), (publisher, json!({"events": [retrieved("origin")]}))] {
-            let accepted = self.send(Method::POST, "/events", by(program), Some(&batch)).await;
-            assert_eq!(accepted.status, 201, "{}", accepted.body);
+            let _ = self.app().report(&program.0, &batch).await.expect(201);
         }
     }
 
     /// Returns status and body of a read.
-    async fn read(&self, program: &Program, path: &str) -> (u16, Vec<u8>) {
-        let response = client().get(self.demo.url(path)).header("x-api-key", &program.0).send().await.unwrap();
-        (response.status().as_u16(), response.bytes().await.unwrap().to_vec())
+    async fn read_as(&self, program: &Program, path: &str) -> (u16, String) {
+        let answer = self.app().get(&program.0, path).await;
+        (answer.status, answer.raw)
+    }
+}
+
+impl Requests for TestApp {
+    fn app(&self) -> &TestApp {
+        self
     }
 }
 
 #[tokio::test]
 async fn publisher_agent_and_partner_work_over_http_only() {
-    let world = TestApp::start().await;
+    let world = Story::start().await;
     let publisher = world.sign_in("publisher@story.test").await;
     let org = world.publish(&publisher).await;
     let publisher_key = world.create_key(&publisher).await;
@@ -166,22 +171,19 @@ async fn publisher_agent_and_partner_work_over_http_only() {
     let agent = world.sign_in("agent@story.test").await;
     world.create_approved_organization(&agent, "agent").await;
     let agent_key = world.create_key(&agent).await;
-    world.report(&agent_key, &publisher_key).await;
-    let summary = eventually("what was reported is counted", || async {
-        let (status, bytes) = world.read(&publisher_key, "/content-owners/summary").await;
-        assert_eq!(status, 200);
-        let summary: Value = serde_json::from_slice(&bytes).unwrap();
-        let is_whole = summary["events_by_source"].as_array().unwrap().len() == 2 && summary["total_events"] == 2;
-        is_whole.then_some(summary)
-    })
-    .await;
+    world.report_session(&agent_key, &publisher_key).await;
+    caught_up(&world, &world.demo).await;
+    let (status, text) = world.read_as(&publisher_key, "/content-owners/summary").await;
+    assert_eq!(status, 200);
+    let summary: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((summary["events_by_source"].as_array().unwrap().len(), &summary["total_events"]), (2, &json!(2)), "{summary}");
     assert_eq!(summary["agents"][0]["agent_id"], "teller", "expected one retrieval, two observers, one citation: {summary}");
 
     let partner = world.sign_in("partner@story.test").await;
     world.create_approved_organization(&partner, "platform").await;
     let partner_key = world.create_key(&partner).await;
     let delegated = format!("/content-owners/summary?delegated_from={org}");
-    assert_eq!(world.read(&partner_key, &delegated).await.0, 403, "read before the delegation");
+    assert_eq!(world.read_as(&partner_key, &delegated).await.0, 403, "read before the delegation");
 
     let asked = world.send_expecting(&partner, Method::POST, "/delegation-requests", json!({"domain": DOMAIN}), 201).await;
     let approve = format!("/delegation-requests/{}/approve", asked["id"].as_str().unwrap());
@@ -193,7 +195,7 @@ async fn publisher_agent_and_partner_work_over_http_only() {
         for period in ["", "since=2026-01-01", "until=2026-02-01", "domain=story.test"] {
             let path = format!("/content-owners/{path}?{period}");
             let (own, theirs) = (path.clone(), format!("{path}&delegated_from={org}"));
-            let (own, theirs) = (world.read(&publisher_key, &own).await, world.read(&partner_key, &theirs).await);
+            let (own, theirs) = (world.read_as(&publisher_key, &own).await, world.read_as(&partner_key, &theirs).await);
             assert_eq!(own.0, 200, "{path}");
             assert_eq!(own, theirs, "{path}: differs from the owner's read");
         }
@@ -202,8 +204,8 @@ async fn publisher_agent_and_partner_work_over_http_only() {
     let revoke = format!("/delegations/{}", delegation["id"].as_str().unwrap());
     assert_eq!(world.by(&partner, Method::DELETE, &revoke, None).await.status, 403, "the grantee could revoke");
     world.send_expecting(&publisher, Method::DELETE, &revoke, Value::Null, 200).await;
-    assert_eq!(world.read(&partner_key, &delegated).await.0, 403, "read after the revocation");
-    assert_eq!(world.read(&publisher_key, "/content-owners/summary").await.0, 200);
+    assert_eq!(world.read_as(&partner_key, &delegated).await.0, 403, "read after the revocation");
+    assert_eq!(world.read_as(&publisher_key, "/content-owners/summary").await.0, 200);
 
     world.send_expecting(&publisher, Method::DELETE, "/auth/session", Value::Null, 204).await;
     assert_eq!(world.by(&publisher, Method::GET, "/api-keys", None).await.status, 401, "the session still works");

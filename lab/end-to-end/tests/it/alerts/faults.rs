@@ -1,6 +1,6 @@
 //! Injects and repairs the faults.
 
-use super::test_app::{DELIVERER, GATEWAY, QUERY, TestApp, WORKER, report};
+use super::test_app::{DELIVERER, Deployment, GATEWAY, QUERY, WORKER, report};
 use rdkafka::Offset;
 use schemas::identity::OrgType;
 use service_kit::secret_encryption::{SecretsKey, SecretsSettings};
@@ -15,18 +15,18 @@ const SLOW_TAKEOVER: Duration = Duration::from_secs(45);
 /// Exceeds the threshold of `TakeoversFrequent`, together with the takeovers during earlier faults.
 const CRASHES: usize = 4;
 
-impl TestApp {
+impl Deployment {
     pub(super) async fn inject(&mut self, fault: &str) {
         match fault {
             "a worker reads the wrong topic" => {
                 let elsewhere = [("TELEMETRY_TOPIC", "another"), ("TELEMETRY_REJECTED_TOPIC", "another.rejected")];
                 self.start(WORKER, &elsewhere).await;
-                assert_eq!(self.report(1_000).await, 201);
+                assert_eq!(self.report_events(1_000).await, 201);
             }
             "a record is unreadable" => drop(TestLog::connect(&self.stores.kafka).put(0, b"no record").await),
             "a table is missing" => {
                 self.clickhouse("RENAME TABLE progress TO aside").await;
-                assert_eq!(self.report(1).await, 201);
+                assert_eq!(self.report_events(1).await, 201);
             }
             "a statement of the previous worker hangs" => self.block_takeover().await,
             "it ends after half a minute" => {
@@ -36,18 +36,18 @@ impl TestApp {
             "workers crash again and again" => self.crash_workers().await,
             "ClickHouse hangs" => self.freeze_clickhouse().await,
             "PostgreSQL hangs" => {
-                assert_eq!(self.report(1).await, 201);
+                assert_eq!(self.report_events(1).await, 201);
                 self.database.pause();
                 self.background_reports = Some(self.keep_reporting());
             }
             "the brokers hang and the spill folder is missing" => {
                 std::fs::rename(self.spill(), self.spill().with_extension("elsewhere")).unwrap();
                 self.broker.as_ref().unwrap().pause();
-                let all = (0..20).map(|_| self.report(1));
+                let all = (0..20).map(|_| self.report_events(1));
                 let refused = futures::future::join_all(all).await;
                 assert!(refused.iter().all(|status| *status == 503), "{refused:?}");
             }
-            "the brokers hang until the spill is full" => while self.report(1_000).await == 201 {},
+            "the brokers hang until the spill is full" => while self.report_events(1_000).await == 201 {},
             "a byte of the spill flips" => self.flip_a_byte_of_the_spill().await,
             "ClickHouse still hangs" => {}
             "another session locks the webhook queue" => self.hold_the_queue().await,
@@ -104,7 +104,7 @@ impl TestApp {
         let log = TestLog::connect(&self.stores.kafka);
         log.caught_up(&self.stores.clickhouse).await;
         assert_eq!(self.processes.get_mut(WORKER).unwrap().terminate().await, Some(0));
-        assert_eq!(self.report(1).await, 201);
+        assert_eq!(self.report_events(1).await, 201);
         let all = stream_workers::progress_by_partition(&self.stores.kafka, &self.stores.clickhouse).await.unwrap().into_keys();
         log.drop_before(all.map(|partition| (partition, Offset::End))).await;
         self.start(WORKER, &[]).await;
@@ -156,9 +156,9 @@ impl TestApp {
     /// Pauses ClickHouse during reads. The settings permit one read per owner at a time, so the others are rejected, and the
     /// permitted one gets no response.
     async fn freeze_clickhouse(&mut self) {
-        assert_eq!(self.report(1).await, 201);
+        assert_eq!(self.report_events(1).await, 201);
         self.clickhouse.pause();
-        let (url, key) = (format!("{}/content-owners/summary", self.url(QUERY)), self.owner.clone());
+        let (url, key) = (format!("{}/content-owners/summary", self.address(QUERY)), self.owner.clone());
         self.background_reports = Some(tokio::spawn(async move {
             let read = || async {
                 client().get(&url).header("x-api-key", &key).send().await.map_or(0, |answer| answer.status().as_u16())
@@ -171,7 +171,7 @@ impl TestApp {
     }
 
     fn keep_reporting(&self) -> tokio::task::JoinHandle<()> {
-        let (gateway, key) = (self.url(GATEWAY), self.reporter.clone());
+        let (gateway, key) = (self.address(GATEWAY), self.reporter.clone());
         tokio::spawn(async move {
             loop {
                 report(&gateway, &key, 1).await;

@@ -21,11 +21,14 @@ pub(super) const DELIVERER: &str = "webhook-deliverer";
 pub(super) const QUERY: &str = "query-api";
 const PROCESSES: [&str; 4] = [GATEWAY, WORKER, DELIVERER, QUERY];
 
-pub(super) struct TestApp {
+pub(super) type TestApp = service_kit::testing::TestApp<Deployment>;
+
+/// The processes, their servers and Prometheus. Requests of the app go to the gateway.
+pub(super) struct Deployment {
+    pub(super) stores: TestStores,
     pub(super) broker: Option<Kafka>,
     pub(super) database: Postgres,
     pub(super) clickhouse: ClickHouse,
-    pub(super) stores: TestStores,
     /// A platform's API key, for reports.
     pub(super) reporter: String,
     /// An owner's API key, for reads.
@@ -49,9 +52,9 @@ pub(super) fn quickened(rules: &str) -> String {
     rules.lines().map(quick).collect::<Vec<_>>().join("\n")
 }
 
-impl TestApp {
+impl Deployment {
     /// Starts everything and waits until Prometheus has scraped it.
-    pub(super) async fn set() -> Self {
+    pub(super) async fn start_all() -> TestApp {
         let folder = tempfile::tempdir().unwrap();
         let (broker, database, clickhouse) = servers(folder.path()).await;
         let stores = stores_on(&broker, &database, &clickhouse).await;
@@ -79,7 +82,7 @@ impl TestApp {
             stage.start(name, &[]).await;
         }
         stage.prometheus.wait_until_ok(&format!("{}/-/ready", stage.prometheus_url)).await;
-        stage
+        TestApp::new(stage.stores.clone(), &stage.address(GATEWAY), stage)
     }
 
     /// Starts or restarts a process with additional settings.
@@ -92,7 +95,7 @@ impl TestApp {
         settings.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
         let (binary, arguments): (&str, &[&str]) = if name == DELIVERER { (WORKER, &["deliver"]) } else { (name, &[]) };
         let mut process = process(binary, arguments, &settings);
-        process.wait_until_ok(&format!("{}/health", self.url(name))).await;
+        process.wait_until_ok(&format!("{}/health", self.address(name))).await;
         self.processes.insert(name, process);
     }
 
@@ -138,7 +141,7 @@ impl TestApp {
         self.folder.path().join("spill")
     }
 
-    pub(super) fn url(&self, name: &str) -> String {
+    pub(super) fn address(&self, name: &str) -> String {
         format!("http://{}", self.addresses[name].0)
     }
 
@@ -147,8 +150,8 @@ impl TestApp {
     }
 
     /// Reports `count` events in one request and returns the status.
-    pub(super) async fn report(&self, count: usize) -> u16 {
-        report(&self.url(GATEWAY), &self.reporter, count).await
+    pub(super) async fn report_events(&self, count: usize) -> u16 {
+        report(&self.address(GATEWAY), &self.reporter, count).await
     }
 
     async fn alerts(&self) -> Vec<Value> {
@@ -167,7 +170,7 @@ impl TestApp {
 
     /// Checks that every process has exactly the metrics listed for it once a block is stored.
     pub(super) async fn assert_metrics_are_listed(&self) {
-        assert_eq!(self.report(1).await, 201);
+        assert_eq!(self.report_events(1).await, 201);
         TestLog::connect(&self.stores.kafka).caught_up(&self.stores.clickhouse).await;
         for name in PROCESSES {
             let metrics = self.metrics(name);

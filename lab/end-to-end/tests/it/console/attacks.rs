@@ -5,13 +5,13 @@ use super::Reader;
 use super::browser::{Browser, addresses, demo_with_an_event};
 use super::click_token::TokenSession;
 use super::drains::{drains, feed, pasted_key};
-use crate::demo::{Demo, send_request};
+use crate::demo::{DemoApp, caught_up, total_events};
 use axum::Router;
 use axum::response::Html;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use service_kit::clock::Clock;
-use service_kit::testing::{Seed, eventually};
+use service_kit::testing::{Credentials, Seed, eventually};
 use tokio::net::TcpListener;
 
 /// Hostile text that reports which of its parts ran.
@@ -30,15 +30,14 @@ const FOUND: &str = "const foreign = 'img, iframe, object, embed, base, style, s
     return {told: window.told, made: [...document.querySelectorAll(foreign)].map(one => one.outerHTML.slice(0, 200)),\
         is_shown: document.documentElement.textContent.includes('ran(') || [...document.querySelectorAll('input')].some(one => one.value.includes('ran('))}";
 
-async fn post(demo: &Demo, key: &str, path: &str, body: Value) -> Value {
-    let request = demo.client.post(demo.url(path)).header("x-api-key", demo.env(key)).json(&body);
-    let answer = send_request(request).await;
+async fn post(demo: &DemoApp, key: &str, path: &str, body: Value) -> Value {
+    let answer = demo.post(demo.env(key), path, &body).await;
     assert!(answer.status < 300, "{path}: {}: {}", answer.status, answer.body);
     answer.body
 }
 
 /// Plants hostile names and URLs: of organizations, people, keys, drains, endpoints and requests.
-async fn plant_names(demo: &Demo) {
+async fn plant_names(demo: &DemoApp) {
     let pool = &demo.stores.pool;
     sqlx::query("UPDATE organizations SET name = $1 || name").bind(NAME).execute(pool).await.unwrap();
     let seed = Seed(pool);
@@ -52,13 +51,12 @@ async fn plant_names(demo: &Demo) {
     let hook = json!({"url": format!("https://receiver.example.net/{hostile}?{hostile}"), "event_types": ["delegation.created"]});
     post(demo, "OWNER_KEY", "/api/v1/identity/webhooks", hook).await;
     let wish = json!({"org_name": NAME, "admin_email": "user@example.net", "use_case": HOSTILE});
-    let wish =
-        demo.client.post(demo.url("/api/v1/identity/agent-access-requests")).bearer_auth(demo.env("USER_SESSION")).json(&wish);
-    assert_eq!(send_request(wish).await.status, 201);
+    let user = Credentials::Session(demo.env("USER_SESSION"));
+    assert_eq!(demo.post(user, "/api/v1/identity/agent-access-requests", &wish).await.status, 201);
 }
 
 /// Plants hostile text in events, sessions and logs.
-async fn plant_reports(demo: &Demo) {
+async fn plant_reports(demo: &DemoApp) {
     let now = Clock::System.now();
     let session = post(demo, "AGENT_KEY", "/sessions/start", json!({"agent_id": HOSTILE})).await["session_id"].clone();
     let data = json!({"user_agent": HOSTILE, "bot_name": HOSTILE, "com.example.note": HOSTILE});
@@ -71,17 +69,17 @@ async fn plant_reports(demo: &Demo) {
         event["session_id"] = session.clone();
         event
     });
-    assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": of_agent})).await.status, 201);
+    assert_eq!(demo.report(demo.env("AGENT_KEY"), &json!({"events": of_agent})).await.status, 201);
     let of_edge = json!({"events": [event("content_retrieved", "edge")]});
-    assert_eq!(demo.post(demo.env("OWNER_KEY"), &of_edge).await.status, 201);
+    assert_eq!(demo.report(demo.env("OWNER_KEY"), &of_edge).await.status, 201);
     let link = TokenSession::create(demo, Some(HOSTILE)).await;
     link.end(demo, json!({"type": "conversion", "value_amount": 1, "currency": "EUR"})).await;
     let click = link.click(now, &format!("https://www.example.com/?click={HOSTILE}"));
-    assert_eq!(demo.post(demo.env("NETWORK_KEY"), &json!({"events": [click]})).await.status, 201);
+    assert_eq!(demo.report(demo.env("NETWORK_KEY"), &json!({"events": [click]})).await.status, 201);
     // These are rejected, and the reason contains the hostile text.
     for (key, fault) in [("AGENT_KEY", json!({"type": HOSTILE})), ("OWNER_KEY", json!({"type": "content_retrieved", HOSTILE: 1}))]
     {
-        assert_eq!(demo.post(demo.env(key), &json!({"events": [fault]})).await.status, 422);
+        assert_eq!(demo.report(demo.env(key), &json!({"events": [fault]})).await.status, 422);
     }
     let mut owner = Reader::signed_in(demo, "OWNER_SESSION");
     let page = owner.open(&format!("{}?with=code", drains(demo))).await;
@@ -89,11 +87,12 @@ async fn plant_reports(demo: &Demo) {
     let line = json!({"timestamp": now.to_rfc3339(), "host": "www.example.com", "method": "GET", "status": 200, "request_id": HOSTILE,
         "url": format!("/{HOSTILE}"), "user_agent": format!("GPTBot/1.2 {HOSTILE}")});
     assert_eq!(feed(demo, &pasted_key(&page).unwrap(), &format!("{line}\n{HOSTILE}\n")).await, 200);
-    eventually("the reports are readable", || async { (demo.total_events().await? >= 5).then_some(()) }).await;
+    caught_up(demo, demo).await;
+    assert!(total_events(demo).await >= 5);
 }
 
 /// Links with hostile parameters.
-fn lures(demo: &Demo) -> Vec<String> {
+fn lures(demo: &DemoApp) -> Vec<String> {
     let own = format!("/console/o/{}", demo.env("OWNER_ORG_ID"));
     let of_organization = [
         "overview?domain=H&split=H",
@@ -166,7 +165,7 @@ async fn u4_hostile_text_and_pages_have_no_effect() {
 }
 
 /// Serves an attacker's page, reachable from another site and from another port on the console's site.
-async fn foreign_page(demo: &Demo) -> (u16, tokio::task::JoinHandle<()>) {
+async fn foreign_page(demo: &DemoApp) -> (u16, tokio::task::JoinHandle<()>) {
     let own = format!("{}/console/o/{}", demo.env("BASE_URL"), demo.env("OWNER_ORG_ID"));
     let page = format!(
         "<!doctype html><title>prize</title><iframe src=\"{own}/overview\"></iframe>\
@@ -180,7 +179,7 @@ async fn foreign_page(demo: &Demo) -> (u16, tokio::task::JoinHandle<()>) {
 }
 
 /// Checks that an attacker's page can neither frame the console nor submit its forms.
-async fn be_on_a_foreign_page(demo: &Demo, browser: &Browser) {
+async fn be_on_a_foreign_page(demo: &DemoApp, browser: &Browser) {
     let (port, serving) = foreign_page(demo).await;
     let names = || async {
         let listed = demo.get(demo.env("OWNER_KEY"), "/api/v1/identity/api-keys").await.body;

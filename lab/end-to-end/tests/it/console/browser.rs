@@ -3,12 +3,12 @@
 use super::click_token::TokenSession;
 use super::drains::{drains, new_drain};
 use super::{AGENT_SCREENS, OWNER_SCREENS};
-use crate::demo::{Demo, send_request};
+use crate::demo::{Demo, DemoApp, wait_for_events};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
-use service_kit::testing::{TestProcess, client, eventually, free_address, npm_package};
+use service_kit::testing::{Credentials, TestProcess, client, eventually, free_address, npm_package};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -115,7 +115,7 @@ impl Browser {
         self.command("/goog/cdp/execute", &json!({"cmd": command, "params": parameters})).await
     }
 
-    pub(super) async fn sign_in(&self, demo: &Demo, variable: &str) {
+    pub(super) async fn sign_in(&self, demo: &DemoApp, variable: &str) {
         self.open(&demo.url("/sign-in")).await;
         let cookie =
             json!({"cookie": {"name": "telemetry-session", "value": demo.env(variable), "httpOnly": true, "sameSite": "Lax"}});
@@ -226,30 +226,29 @@ const COLOR_RULES: [&str; 2] = ["color-contrast", "link-in-text-block"];
 
 const IS_DARK: &str = "return matchMedia('(prefers-color-scheme: dark)').matches";
 
-pub(super) async fn demo_with_an_event() -> Demo {
+pub(super) async fn demo_with_an_event() -> DemoApp {
     let demo = Demo::start().await;
     let now = service_kit::clock::Clock::System.now();
     let report = json!({"type": "content_retrieved", "timestamp": now.to_rfc3339(), "source_role": "agent",
         "session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "content_url": "https://www.example.com/page"});
-    assert_eq!(demo.post(demo.env("AGENT_KEY"), &json!({"events": [report]})).await.status, 201);
+    assert_eq!(demo.report(demo.env("AGENT_KEY"), &json!({"events": [report]})).await.status, 201);
     let link = TokenSession::create(&demo, Some("answer-engine")).await;
     link.end(&demo, json!({"type": "conversion", "value_amount": 4_999, "currency": "EUR"})).await;
     let click = link.click(now - TimeDelta::minutes(1), "https://www.example.com/page");
-    assert_eq!(demo.post(demo.env("NETWORK_KEY"), &json!({"events": [click]})).await.status, 201);
-    demo.wait_for_events(2).await;
+    assert_eq!(demo.report(demo.env("NETWORK_KEY"), &json!({"events": [click]})).await.status, 201);
+    wait_for_events(&demo, 2).await;
     demo
 }
 
 /// Returns a sign-in link that another program requested.
-async fn link_of_another_browser(demo: &Demo) -> String {
+async fn link_of_another_browser(demo: &DemoApp) -> String {
     const EMAIL: &str = "elsewhere@example.net";
-    let asked = demo.client.post(demo.url("/api/v1/identity/auth/magic-link")).json(&json!({"email": EMAIL}));
-    assert_eq!(send_request(asked).await.status, 202);
+    assert_eq!(demo.post("", "/api/v1/identity/auth/magic-link", &json!({"email": EMAIL})).await.status, 202);
     eventually("the email arrives", || async { super::sign_up::mailed_link(demo, EMAIL) }).await
 }
 
 /// Returns the pages to check, grouped by the session that can open them.
-pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
+pub(super) async fn addresses(demo: &DemoApp) -> Vec<(&'static str, Vec<String>)> {
     let own = |variable: &str, screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env(variable)));
     let mut owners: Vec<String> = ["/sign-in", "/sign-in/invite?token=abc", "/console/organizations", "/console/requests"]
         .into_iter()
@@ -266,22 +265,20 @@ pub(super) async fn addresses(demo: &Demo) -> Vec<(&'static str, Vec<String>)> {
     let listed = demo.get(demo.env("OWNER_KEY"), "/content-owners/events?limit=1").await.body;
     owners.push(own("OWNER_ORG_ID", &format!("event/{}", listed["items"][0]["event_id"].as_str().unwrap())));
     let partner = demo.env("NETWORK_ORG_ID");
-    let asked = demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY"));
-    assert_eq!(send_request(asked.json(&json!({"grantee_org_id": partner}))).await.status, 201);
+    let (key, grant) = (demo.env("OWNER_KEY"), json!({"grantee_org_id": partner}));
+    assert_eq!(demo.post(key, "/api/v1/identity/delegations", &grant).await.status, 201);
     owners.push(own("OWNER_ORG_ID", &format!("overview?seen_by={partner}")));
     let wish = json!({"org_name": "Wished", "admin_email": "owner@example.com", "use_case": "to be reviewed"});
     let of_agent = format!("delegation-requests?organization_id={}", demo.env("AGENT_ORG_ID"));
     for (session, path, body) in
         [("OWNER_SESSION", "agent-access-requests", wish), ("AGENT_SESSION", of_agent.as_str(), json!({"domain": "example.com"}))]
     {
-        let asked = demo.client.post(demo.url(&format!("/api/v1/identity/{path}"))).bearer_auth(demo.env(session)).json(&body);
-        assert_eq!(send_request(asked).await.status, 201, "{path}");
+        let by = Credentials::Session(demo.env(session));
+        assert_eq!(demo.post(by, &format!("/api/v1/identity/{path}"), &body).await.status, 201, "{path}");
     }
     let hook = json!({"url": "https://receiver.example.net/telemetry", "event_types": ["delegation.created"]});
-    let hook = demo.client.post(demo.url("/api/v1/identity/webhooks")).header("x-api-key", demo.env("OWNER_KEY")).json(&hook);
-    let hook = format!("webhooks/{}", send_request(hook).await.body["id"].as_str().unwrap());
-    let test = demo.client.post(demo.url(&format!("/api/v1/identity/{hook}/test"))).header("x-api-key", demo.env("OWNER_KEY"));
-    assert!(send_request(test).await.status < 300);
+    let hook = format!("webhooks/{}", demo.post(key, "/api/v1/identity/webhooks", &hook).await.text("id"));
+    assert!(demo.post(key, &format!("/api/v1/identity/{hook}/test"), &json!({})).await.status < 300);
     owners.push(own("OWNER_ORG_ID", &hook));
     let mut agents = AGENT_SCREENS.map(|screen| own("AGENT_ORG_ID", screen)).to_vec();
     agents.push(own("AGENT_ORG_ID", "clicks?since=2026-01-01&until=2026-01-01"));
@@ -306,7 +303,7 @@ async fn bytes_of(browser: &Browser, address: &str) -> u64 {
 
 /// Checks that a page loads no foreign resources, follows its content security policy, is accessible in both color schemes, and fits the
 /// screen.
-pub(super) async fn check_page(browser: &Browser, demo: &Demo, axe: &str, address: &str) {
+pub(super) async fn check_page(browser: &Browser, demo: &DemoApp, axe: &str, address: &str) {
     browser.open(address).await;
     let loaded = browser.run("return performance.getEntriesByType('resource').map(e => e.name)").await;
     let own = demo.env("BASE_URL");
@@ -373,7 +370,7 @@ const ON_A_PHONE: &str = "const menu = document.querySelector('details.menu'), b
     return [menu.checkVisibility(), menu.querySelector('summary').textContent, menu.open, are_shown];";
 
 /// Checks that tiles fill their rows, and that a wide table keeps its row headers visible and indicates that it scrolls.
-pub(super) async fn check_layout(browser: &Browser, demo: &Demo) {
+pub(super) async fn check_layout(browser: &Browser, demo: &DemoApp) {
     browser.sign_in(demo, "OWNER_SESSION").await;
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     browser.open(&own("overview")).await;

@@ -1,6 +1,6 @@
 //! Links by the demo's agent, each with a click token.
 
-use crate::demo::{Demo, send_request};
+use crate::demo::DemoApp;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
@@ -10,24 +10,17 @@ pub(super) struct TokenSession {
     token: String,
 }
 
-async fn post(demo: &Demo, path: &str, body: Value) -> Value {
-    let request = demo.client.post(demo.url(path)).header("x-api-key", demo.env("AGENT_KEY")).json(&body);
-    let answer = send_request(request).await;
-    assert!(matches!(answer.status, 200 | 201), "{path}: {}", answer.body);
-    answer.body
-}
-
 impl TokenSession {
-    pub(super) async fn create(demo: &Demo, agent_id: Option<&str>) -> Self {
-        let started = post(demo, "/sessions/start", json!({"agent_id": agent_id})).await;
-        let session = started["session_id"].as_str().unwrap().to_owned();
-        let created = json!({"session_id": session, "content_url": "https://www.example.com/link"});
-        let token = post(demo, "/click-tokens", created).await["token"].as_str().unwrap().to_owned();
+    pub(super) async fn create(demo: &DemoApp, agent_id: Option<&str>) -> Self {
+        let agent = demo.env("AGENT_KEY");
+        let session = demo.start_session(agent, &json!({"agent_id": agent_id})).await;
+        let token = demo.create_token(agent, &session, "https://www.example.com/link").await;
         Self { session, token }
     }
 
-    pub(super) async fn end(&self, demo: &Demo, outcome: Value) {
-        post(demo, "/sessions/end", json!({"session_id": self.session, "outcome": outcome})).await;
+    pub(super) async fn end(&self, demo: &DemoApp, outcome: Value) {
+        let end = json!({"session_id": self.session, "outcome": outcome});
+        let _ = demo.post(demo.env("AGENT_KEY"), "/sessions/end", &end).await.expect(200);
     }
 
     /// Returns a click event with the token.

@@ -1,9 +1,10 @@
 //! Log drains of the demo's owner.
 
 use super::reader::{Page, Reader, unescaped};
-use crate::demo::{Demo, send_request};
+use crate::demo::DemoApp;
+use service_kit::testing::send_request;
 
-pub(super) fn drains(demo: &Demo) -> String {
+pub(super) fn drains(demo: &DemoApp) -> String {
     format!("/console/o/{}/drains", demo.env("OWNER_ORG_ID"))
 }
 
@@ -19,13 +20,13 @@ pub(super) fn address(page: &Page) -> String {
     action.trim_end_matches("/rotate").to_owned()
 }
 
-pub(super) async fn feed(demo: &Demo, key: &str, lines: &str) -> u16 {
+pub(super) async fn feed(demo: &DemoApp, key: &str, lines: &str) -> u16 {
     let sent = demo.client.post(demo.url("/drains/ndjson")).header("x-api-key", key).header("content-type", "text/plain");
     send_request(sent.body(lines.to_owned())).await.status
 }
 
 /// Creates a drain and returns the path of its page, and its key.
-pub(super) async fn new_drain(demo: &Demo) -> (String, String) {
+pub(super) async fn new_drain(demo: &DemoApp) -> (String, String) {
     let mut owner = Reader::signed_in(demo, "OWNER_SESSION");
     let page = owner.open(&format!("{}?with=code", drains(demo))).await;
     let page = owner.press(&page, "/drains", &[("name", "our server")]).await;

@@ -3,7 +3,7 @@
 use super::Reader;
 use super::click_token::TokenSession;
 use super::reader::Page;
-use crate::demo::{Demo, send_request};
+use crate::demo::{Demo, DemoApp};
 use chrono::{DateTime, TimeDelta, Utc};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -83,7 +83,7 @@ const OF_AGENT: [TableSource; 3] = [
     ),
 ];
 
-async fn report(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) {
+async fn report(demo: &DemoApp, random: &mut StdRng, now: DateTime<Utc>) {
     let at = |random: &mut StdRng| (now - TimeDelta::minutes(random.random_range(0..DAYS * 24 * 60))).to_rfc3339();
     let mut of_agents = Vec::new();
     for number in 0..REPORTED[0] {
@@ -114,7 +114,7 @@ async fn report(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) {
         .map(|_| link.click(now - TimeDelta::minutes(random.random_range(0..12 * 24 * 60)), "https://www.example.com/link"))
         .collect();
     for (key, events) in [("AGENT_KEY", of_agents), ("OWNER_KEY", seen), ("NETWORK_KEY", clicks)] {
-        let sent = demo.post(demo.env(key), &json!({"events": events})).await;
+        let sent = demo.report(demo.env(key), &json!({"events": events})).await;
         assert_eq!(sent.status, 201, "{}", sent.body);
     }
     eventually("all reports are counted", || async {
@@ -131,7 +131,7 @@ async fn report(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) {
 }
 
 /// Returns a random filter with a window, a domain and a partner.
-fn view(demo: &Demo, random: &mut StdRng, now: DateTime<Utc>) -> String {
+fn view(demo: &DemoApp, random: &mut StdRng, now: DateTime<Utc>) -> String {
     let since = now.date_naive() - TimeDelta::days(random.random_range(0..DAYS));
     let until = since + TimeDelta::days([0, 1, 9, 50, 120, 365][random.random_range(0..6)]);
     let domain = ["", "", "&domain=example.com", "&domain=www.example.com"][random.random_range(0..4)];
@@ -144,7 +144,7 @@ fn text(value: &Value) -> String {
 }
 
 /// Checks that a table shows the items that the API returns.
-async fn assert_table(demo: &Demo, (page, key): (&Page, &str), shown: &TableSource, asked: &str, trace: &str) {
+async fn assert_table(demo: &DemoApp, (page, key): (&Page, &str), shown: &TableSource, asked: &str, trace: &str) {
     let path = format!("{}{asked}", shown.api);
     let told = demo.get(demo.env(key), &path).await;
     assert_eq!(told.status, 200, "{trace}: {path}: {}", told.body);
@@ -160,7 +160,7 @@ async fn assert_table(demo: &Demo, (page, key): (&Page, &str), shown: &TableSour
 }
 
 /// Checks the numbers above the tables.
-async fn assert_figures(demo: &Demo, page: &Page, asked: &str, trace: &str) {
+async fn assert_figures(demo: &DemoApp, page: &Page, asked: &str, trace: &str) {
     let summary = demo.get(demo.env("OWNER_KEY"), &format!("/content-owners/summary?{asked}")).await.body;
     if summary["total_events"] == 0 {
         assert!(page.html.contains("No events "), "{trace}: {}", page.html);
@@ -210,8 +210,8 @@ async fn u1_pages_show_the_numbers_from_the_api() {
     let seed = random_seed();
     let (mut random, now) = (StdRng::seed_from_u64(seed), Clock::System.now());
     report(&demo, &mut random, now).await;
-    let grant = demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY"));
-    assert_eq!(send_request(grant.json(&json!({"grantee_org_id": demo.env("NETWORK_ORG_ID")}))).await.status, 201);
+    let grant = json!({"grantee_org_id": demo.env("NETWORK_ORG_ID")});
+    assert_eq!(demo.post(demo.env("OWNER_KEY"), "/api/v1/identity/delegations", &grant).await.status, 201);
     let (mut owner, mut agent) = (Reader::signed_in(&demo, "OWNER_SESSION"), Reader::signed_in(&demo, "AGENT_SESSION"));
     for round in 0..size("TEST_ROUNDS", 3) {
         let view = view(&demo, &mut random, now);

@@ -3,7 +3,7 @@
 
 use super::browser::Browser;
 use super::sign_up::{demo_with_a_zone, mailed_link};
-use crate::demo::Demo;
+use crate::demo::{Demo, DemoApp};
 use serde_json::{Value, json};
 use service_kit::testing::eventually;
 use tokio::process::Command;
@@ -11,7 +11,7 @@ use tokio::process::Command;
 const DOMAIN: &str = "first-steps.test";
 
 /// Signs in from the home page with the link in the email.
-async fn sign_in(browser: &Browser, demo: &Demo, email: &str) {
+async fn sign_in(browser: &Browser, demo: &DemoApp, email: &str) {
     browser.open(&demo.url("/")).await;
     browser.fill("email", email).await;
     browser.press("Send sign-in link").await;
@@ -115,8 +115,8 @@ async fn u5_developer_requests_access_and_sees_events() {
         json!({"session_id": "67e55044-10b1-426f-9247-bb680e5fe0c8", "agent_id": "first-robot", "events": [
             {"type": kind, "timestamp": now, "content_url": "https://www.example.com/page"}]})
     };
-    assert_eq!(demo.post(&key, &event("content_cited")).await.status, 201);
-    assert_eq!(demo.post(&key, &event("content_eaten")).await.status, 422);
+    assert_eq!(demo.report(&key, &event("content_cited")).await.status, 201);
+    assert_eq!(demo.report(&key, &event("content_eaten")).await.status, 422);
     developer.press("Overview").await;
     until_it_says(&developer, "first-robot").await;
     assert_eq!(figure(&developer, "events").await, "1");

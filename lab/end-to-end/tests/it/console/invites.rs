@@ -1,13 +1,13 @@
 //! Accepting an invite in a browser, with the link in the email.
 
 use super::Reader;
-use crate::demo::Demo;
+use crate::demo::{Demo, DemoApp};
 use service_kit::testing::eventually;
 
 const INVITED: &str = "colleague@example.net";
 
 /// Returns the path of a link in an email, with its query.
-async fn mailed(demo: &Demo, email: &str, path: &str) -> String {
+async fn mailed(demo: &DemoApp, email: &str, path: &str) -> String {
     let link = eventually("the email arrives", || async {
         let mails = std::fs::read_dir(demo.folder().join("mail")).ok()?;
         let mut mails = mails.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());

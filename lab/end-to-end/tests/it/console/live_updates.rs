@@ -2,10 +2,10 @@
 
 use super::browser::Browser;
 use super::drains::{feed, new_drain};
-use crate::demo::{Demo, send_request};
+use crate::demo::{Demo, DemoApp};
 use chrono::TimeDelta;
 use serde_json::json;
-use service_kit::testing::eventually;
+use service_kit::testing::{eventually, send_request};
 
 #[tokio::test]
 async fn u4_u5_open_pages_follow_events_and_sessions() {
@@ -19,7 +19,7 @@ async fn u4_u5_open_pages_follow_events_and_sessions() {
 }
 
 /// Checks that a live page redirects to the sign-in page after its session has ended.
-async fn an_ended_session_leads_to_the_sign_in_page(demo: &Demo, browser: &Browser) {
+async fn an_ended_session_leads_to_the_sign_in_page(demo: &DemoApp, browser: &Browser) {
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     let seed = service_kit::testing::Seed(&demo.stores.pool);
     for address in [new_drain(demo).await.0, own("events?live=1"), own("start")] {
@@ -42,13 +42,13 @@ async fn an_ended_session_leads_to_the_sign_in_page(demo: &Demo, browser: &Brows
 }
 
 /// Checks that the first event appears on the open page.
-async fn first_event_arrives(demo: &Demo, browser: &Browser) {
+async fn first_event_arrives(demo: &DemoApp, browser: &Browser) {
     browser.sign_in(demo, "OWNER_SESSION").await;
     browser.open(&demo.url(&format!("/console/o/{}/start", demo.env("OWNER_ORG_ID")))).await;
     browser.run("window.isTheSamePage = true").await;
     let text = "return document.getElementById('arrival').textContent";
     assert!(browser.run(text).await.as_str().unwrap().contains("Waiting"));
-    let sent = demo.post(demo.env("AGENT_KEY"), &crate::demo::retrieval("agent", "3f0c2a36-5a61-4f6b-8f4e-52f3a4f0d009")).await;
+    let sent = demo.report(demo.env("AGENT_KEY"), &crate::demo::retrieval("agent", "3f0c2a36-5a61-4f6b-8f4e-52f3a4f0d009")).await;
     assert_eq!(sent.status, 201);
     eventually("the event is on the page", || async {
         browser.run(text).await.as_str()?.contains("Your first event arrived").then_some(())
@@ -61,7 +61,7 @@ async fn first_event_arrives(demo: &Demo, browser: &Browser) {
 }
 
 /// Checks that the first log lines appear on the open page.
-async fn first_lines_arrive(demo: &Demo, browser: &Browser) {
+async fn first_lines_arrive(demo: &DemoApp, browser: &Browser) {
     let (address, key) = new_drain(demo).await;
     browser.sign_in(demo, "OWNER_SESSION").await;
     browser.open(&address).await;
@@ -84,12 +84,12 @@ async fn first_lines_arrive(demo: &Demo, browser: &Browser) {
 }
 
 /// Checks that events appear on the live page without replacing rows, and that their text is escaped.
-async fn new_events_arrive(demo: &Demo, browser: &Browser) {
+async fn new_events_arrive(demo: &DemoApp, browser: &Browser) {
     let report = async |page: &str| {
         let now = service_kit::clock::Clock::System.now().to_rfc3339();
         let event = json!({"type": "content_retrieved", "timestamp": now, "source_role": "edge",
             "content_url": format!("https://www.example.com/{page}")});
-        assert_eq!(demo.post(demo.env("OWNER_KEY"), &json!({"events": [event]})).await.status, 201);
+        assert_eq!(demo.report(demo.env("OWNER_KEY"), &json!({"events": [event]})).await.status, 201);
     };
     let shows = async |page: &str| {
         let text = browser.run("return document.getElementById('tail').textContent").await;
@@ -124,7 +124,7 @@ async fn new_events_arrive(demo: &Demo, browser: &Browser) {
 }
 
 /// Checks that copy buttons appear only on secure origins (localhost or TLS) with scripts enabled.
-async fn buttons_copy_where_they_are_shown(demo: &Demo, browser: &Browser) {
+async fn buttons_copy_where_they_are_shown(demo: &DemoApp, browser: &Browser) {
     const OFFERED: &str = "return [...document.querySelectorAll('button[data-copy]')].map(one => one.checkVisibility())";
     let port = demo.env("BASE_URL").rsplit(':').next().unwrap().to_owned();
     let path = format!("/console/o/{}/start", demo.env("OWNER_ORG_ID"));

@@ -4,7 +4,7 @@
 //! `WRITE_GOLDEN=1 cargo test -p end-to-end looks -- --ignored` writes `console/tests/golden`; review the result before you commit it.
 
 use super::browser::Browser;
-use crate::demo::{Demo, retrieval};
+use crate::demo::{Demo, DemoApp, retrieval, wait_for_events};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use chrono::{NaiveDate, TimeDelta};
@@ -128,7 +128,7 @@ async fn browser() -> Browser {
 }
 
 /// Pages by the name of their screenshot. Pages for days without events come before those with events.
-fn pages(demo: &Demo) -> [(&'static str, String); 9] {
+fn pages(demo: &DemoApp) -> [(&'static str, String); 9] {
     let own = |screen: &str| demo.url(&format!("/console/o/{}/{screen}", demo.env("OWNER_ORG_ID")));
     [
         ("sign-in", demo.url("/sign-in")),
@@ -144,7 +144,7 @@ fn pages(demo: &Demo) -> [(&'static str, String); 9] {
 }
 
 /// Reports ten events within a week: fetches by bots, reported by the owner's edge, and an agent's events.
-async fn report_ten_events(demo: &Demo) {
+async fn report_ten_events(demo: &DemoApp) {
     let event = |number: usize, kind: &str, role: &str, data: Value| {
         json!({"type": kind, "timestamp": format!("2026-09-{:02}T{:02}:30:00Z", 8 + number % 4, 7 + number), "source_role": role,
             "content_url": format!("https://www.example.com/{}", ["news/today", "archive/a-long-way-down"][number % 2]), "data": data})
@@ -154,17 +154,17 @@ async fn report_ten_events(demo: &Demo) {
         let data = json!({"user_agent": bot, "response_status": 200, "response_bytes": 12_000 + number});
         event(number, "content_retrieved", "edge", data)
     });
-    let sent = demo.post(demo.env("OWNER_KEY"), &json!({"events": fetched.collect::<Vec<_>>()})).await;
+    let sent = demo.report(demo.env("OWNER_KEY"), &json!({"events": fetched.collect::<Vec<_>>()})).await;
     assert_eq!(sent.status, 201, "{}", sent.body);
     let steps = ["content_retrieved", "content_retrieved", "content_cited", "content_presented", "content_engaged"];
     let told = steps.iter().enumerate().map(|(number, kind)| event(number, kind, "agent", json!({})));
     let told = json!({"session_id": SESSION, "agent_id": "answer-engine", "events": told.collect::<Vec<_>>()});
-    let sent = demo.post(demo.env("AGENT_KEY"), &told).await;
+    let sent = demo.report(demo.env("AGENT_KEY"), &told).await;
     assert_eq!(sent.status, 201, "{}", sent.body);
 }
 
 /// Reports events for a month, a different number each day: claims, fetches, citations, presentations and clicks.
-async fn report_a_month(demo: &Demo) {
+async fn report_a_month(demo: &DemoApp) {
     const STEPS: [&str; 5] = ["content_retrieved", "content_grounded", "content_cited", "content_presented", "content_engaged"];
     let first: NaiveDate = "2026-10-04".parse().unwrap();
     let mut reported = 0;
@@ -179,12 +179,12 @@ async fn report_a_month(demo: &Demo) {
         let events: Vec<Value> = (0..retrievals).flat_map(|hour| steps(hour).map(move |kind| event(kind, hour))).collect();
         reported += events.len() as u64;
         let claimed = json!({"session_id": SESSION, "agent_id": "answer-engine", "events": events});
-        let sent = demo.post(demo.env("AGENT_KEY"), &claimed).await;
+        let sent = demo.report(demo.env("AGENT_KEY"), &claimed).await;
         assert_eq!(sent.status, 201, "{}", sent.body);
     }
     let seen = retrieval("edge", "3f0c2a36-5a61-4f6b-8f4e-52f3a4f0d009");
-    assert_eq!(demo.post(demo.env("OWNER_KEY"), &seen).await.status, 201);
-    demo.wait_for_events(reported + 1 + 10).await;
+    assert_eq!(demo.report(demo.env("OWNER_KEY"), &seen).await.status, 201);
+    wait_for_events(demo, reported + 1 + 10).await;
 }
 
 /// Returns the screenshots of all pages, by name.

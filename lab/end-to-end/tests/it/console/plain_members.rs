@@ -1,10 +1,10 @@
 //! Forms and buttons for members who aren't owners: only those that the API would accept.
 
 use super::{OWNER_SCREENS, Reader};
-use crate::demo::{Demo, send_request};
+use crate::demo::Demo;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
-use service_kit::testing::Seed;
+use service_kit::testing::{Seed, send_request};
 use std::collections::BTreeSet;
 
 /// The API's error for requests that only owners can make. The pages use different wording.

@@ -1,17 +1,17 @@
 //! Access to each page by role.
 
 use super::{AGENT_SCREENS, OWNER_SCREENS, Reader};
-use crate::demo::Demo;
+use crate::demo::{Demo, DemoApp};
 use chrono::TimeDelta;
 use serde_json::json;
 use service_kit::testing::Seed;
 
-fn home(demo: &Demo, variable: &str) -> String {
+fn home(demo: &DemoApp, variable: &str) -> String {
     format!("/console/o/{}", demo.env(variable))
 }
 
 /// Returns the session of a member who isn't an owner.
-async fn member_of(demo: &Demo, variable: &str) -> String {
+async fn member_of(demo: &DemoApp, variable: &str) -> String {
     let (seed, email) = (Seed(&demo.stores.pool), format!("{}@example.net", variable.to_lowercase()));
     let session = seed.session(&email, TimeDelta::days(1)).await;
     seed.join(&email, demo.env(variable).parse().unwrap()).await;
@@ -24,9 +24,7 @@ async fn u4_roles_see_only_their_pages() {
     let (own, agents) = (home(&demo, "OWNER_ORG_ID"), home(&demo, "AGENT_ORG_ID"));
     let (member, partner) = (member_of(&demo, "OWNER_ORG_ID").await, member_of(&demo, "NETWORK_ORG_ID").await);
     let grant = json!({"grantee_org_id": demo.env("NETWORK_ORG_ID")});
-    let grant =
-        demo.client.post(demo.url("/api/v1/identity/delegations")).header("x-api-key", demo.env("OWNER_KEY")).json(&grant);
-    assert_eq!(crate::demo::send_request(grant).await.status, 201);
+    assert_eq!(demo.post(demo.env("OWNER_KEY"), "/api/v1/identity/delegations", &grant).await.status, 201);
     let partners = Reader::with_session(&demo, &partner).open(&format!("{}/partners", home(&demo, "NETWORK_ORG_ID"))).await;
     assert!(partners.html.contains("Example Publisher"), "the delegation is missing: {}", partners.html);
     let sessions = ["OWNER_SESSION", "AGENT_SESSION", "OPERATOR_SESSION", "USER_SESSION"].map(|variable| demo.env(variable));
@@ -46,8 +44,7 @@ async fn u4_roles_see_only_their_pages() {
         told += &format!(" | {by_agent}\n");
     }
     let hook = json!({"url": "https://shown-to-operators.example.net/", "event_types": ["delegation.created"]});
-    let hook = demo.client.post(demo.url("/api/v1/identity/webhooks")).header("x-api-key", demo.env("OWNER_KEY")).json(&hook);
-    let hook = crate::demo::send_request(hook).await.body["id"].as_str().unwrap().to_owned();
+    let hook = demo.post(demo.env("OWNER_KEY"), "/api/v1/identity/webhooks", &hook).await.text("id").to_owned();
     for screen in ["requests", "organizations", "dead-letters", "usage", "webhooks", "webhooks/{id}", "export/webhooks.csv"] {
         told += &format!("operator/{screen}");
         for who in [owner, &member, &partner, agent, operator, somebody, ""] {

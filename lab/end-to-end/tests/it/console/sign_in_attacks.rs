@@ -3,12 +3,12 @@
 use super::Reader;
 use super::browser::Browser;
 use super::sign_up::mailed_link;
-use crate::demo::{Demo, send_request};
+use crate::demo::{Demo, DemoApp};
 use axum::Router;
 use axum::http::HeaderMap;
 use axum::response::Html;
 use serde_json::{Value, json};
-use service_kit::testing::eventually;
+use service_kit::testing::{eventually, send_request};
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 
@@ -37,7 +37,7 @@ impl AttackerServer {
 }
 
 /// Requests a link on the sign-in page and returns it from the email.
-async fn request_link(browser: &Browser, demo: &Demo) -> String {
+async fn request_link(browser: &Browser, demo: &DemoApp) -> String {
     browser.open(&demo.url("/sign-in")).await;
     browser.fill("email", VICTIM).await;
     browser.press("Send sign-in link").await;
@@ -46,7 +46,7 @@ async fn request_link(browser: &Browser, demo: &Demo) -> String {
 }
 
 /// Returns the session cookies of a browser.
-async fn sessions(browser: &Browser, demo: &Demo) -> Vec<Value> {
+async fn sessions(browser: &Browser, demo: &DemoApp) -> Vec<Value> {
     let kept = browser.devtools("Network.getCookies", &json!({"urls": [demo.env("BASE_URL")]})).await;
     let cookies = kept["cookies"].as_array().unwrap().iter();
     cookies.filter(|cookie| cookie["name"] == "telemetry-session").cloned().collect()

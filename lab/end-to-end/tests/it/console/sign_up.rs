@@ -2,7 +2,7 @@
 
 use super::Reader;
 use super::reader::unescaped;
-use crate::demo::Demo;
+use crate::demo::{Demo, DemoApp};
 use service_kit::testing::{DnsRecord, TestDns, eventually};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 const DOMAIN: &str = "console.test";
 
-pub(super) fn mailed_link(demo: &Demo, email: &str) -> Option<String> {
+pub(super) fn mailed_link(demo: &DemoApp, email: &str) -> Option<String> {
     let mails = std::fs::read_dir(demo.folder().join("mail")).ok()?;
     let mut mails = mails.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
     let own = mails.find(|mail| mail.contains(&format!("To: {email}")) && mail.contains("/sign-in?token="))?;
@@ -18,7 +18,7 @@ pub(super) fn mailed_link(demo: &Demo, email: &str) -> Option<String> {
 }
 
 /// Starts a stack with its own name server. Returns the TXT records that the server serves.
-pub(super) async fn demo_with_a_zone() -> (Demo, Arc<Mutex<HashMap<String, String>>>, TestDns) {
+pub(super) async fn demo_with_a_zone() -> (DemoApp, Arc<Mutex<HashMap<String, String>>>, TestDns) {
     let zone: Arc<Mutex<HashMap<String, String>>> = Arc::default();
     let published = Arc::clone(&zone);
     let dns = TestDns::start(move |name| published.lock().unwrap().get(name).cloned().map(DnsRecord::Text).into_iter().collect());

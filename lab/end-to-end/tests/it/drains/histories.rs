@@ -7,7 +7,8 @@
 
 use super::logs::{Log, requests};
 use super::model::{BOTS, Model, Org, Report, Role, Window, agent_name};
-use crate::demo::Demo;
+use super::{drain_key, import, send_log, send_part_and_disconnect};
+use crate::demo::{Demo, DemoApp, caught_up};
 use chrono::{DateTime, DurationRound, SecondsFormat, TimeDelta, Utc};
 use loadgen::log_lines::Request;
 use rand::rngs::StdRng;
@@ -65,7 +66,7 @@ fn posted(random: &mut StdRng, request: &Request) -> (Report, Value) {
 }
 
 struct History<'a> {
-    demo: &'a Demo,
+    demo: &'a DemoApp,
     model: Model,
     begin: DateTime<Utc>,
     trace: String,
@@ -85,7 +86,7 @@ impl History<'_> {
                 Org::Agent => "AGENT_KEY",
             });
             for _ in 0..random.random_range(1..3) {
-                let taken = self.demo.post(key, &body).await;
+                let taken = self.demo.report(key, &body).await;
                 assert_eq!(taken.status, 201, "{}: {}", self.trace, taken.body);
             }
             self.model.reports.push(report);
@@ -95,7 +96,7 @@ impl History<'_> {
     /// Sends these lines as one body, with a random key.
     async fn deliver(&mut self, random: &mut StdRng, log: &Log, keys: &[String; 2], of: &[usize]) {
         let (key, lines) = (random.random_range(0..keys.len()), log.lines(of));
-        let taken = self.demo.send_log(log.format, &keys[key], &log.format.body(&lines), random.random_bool(0.5)).await;
+        let taken = send_log(self.demo, log.format, &keys[key], &log.format.body(&lines), random.random_bool(0.5)).await;
         assert_eq!(taken.status, 200, "{}: {} {lines:?}", self.trace, taken.body);
         self.accepted(log, key, of, lines);
     }
@@ -113,11 +114,11 @@ impl History<'_> {
         match random.random_range(0..5) {
             0 => {
                 let key = keys.choose(random).unwrap();
-                self.demo.send_part_and_disconnect(random, log.format, key, &log.format.body(&log.lines(&whole)));
+                send_part_and_disconnect(self.demo, random, log.format, key, &log.format.body(&log.lines(&whole)));
             }
             1 => {
                 let key = random.random_range(0..keys.len());
-                self.demo.import(random, log.format, &keys[key], &log.lines(&whole), &self.trace).await;
+                import(self.demo, random, log.format, &keys[key], &log.lines(&whole), &self.trace).await;
                 self.accepted(log, key, &whole, log.lines(&whole));
             }
             2 => self.deliver(random, log, keys, &whole).await,
@@ -155,7 +156,7 @@ impl History<'_> {
 
     /// Compares reads for the whole day, with all splits, and for a part of it.
     async fn compare_day(&self, random: &mut StdRng, compared: &mut Compared) {
-        self.demo.wait_until_caught_up().await;
+        caught_up(self.demo, self.demo).await;
         let day = Window { since: self.begin, until: self.begin + TimeDelta::days(1), is_narrowed: false };
         self.compare_window(day, "hour", &SPLITS, compared).await;
         self.compare_part(random, compared).await;
@@ -163,7 +164,7 @@ impl History<'_> {
 
     /// Compares reads for a random part of the day, for the owner's domain or all domains, with some splits.
     async fn compare_part(&self, random: &mut StdRng, compared: &mut Compared) {
-        self.demo.wait_until_caught_up().await;
+        caught_up(self.demo, self.demo).await;
         let mut minute = || self.begin + TimeDelta::minutes(random.random_range(-120..1_560));
         let (one, other) = (minute(), minute());
         let part = Window { since: one.min(other), until: one.max(other), is_narrowed: random.random_bool(0.5) };
@@ -254,7 +255,7 @@ async fn s1_reads_of_random_logs_equal_the_model() {
         history.post_some(&mut random, &made).await;
         for log in &logs {
             if !drains.contains_key(log.format.name()) {
-                drains.insert(log.format.name(), demo.drain_key(log.format).await);
+                drains.insert(log.format.name(), drain_key(&demo, log.format).await);
             }
             let keys = [drains[log.format.name()].clone(), demo.env("OWNER_KEY").to_owned()];
             history.deliver_all(&mut random, log, &keys).await;

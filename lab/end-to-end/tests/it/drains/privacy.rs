@@ -3,8 +3,8 @@
 //! `PLANTED` sets the number of planted values. The test must find bots' data in the same places, which proves that it searches the right
 //! ones.
 
-use super::request;
-use crate::demo::Demo;
+use super::{drain_key, request, send_log};
+use crate::demo::{Demo, DemoApp, wait_for_events};
 use crate::text_excerpt::around;
 use chrono::{DateTime, Utc};
 use loadgen::log_lines::Format;
@@ -12,7 +12,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Headers;
 use rdkafka::{Message, Offset, TopicPartitionList};
 use service_kit::kafka;
-use service_kit::testing::{TestLog, clickhouse_request, free_address, size};
+use service_kit::testing::{clickhouse_request, free_address, size};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -66,7 +66,7 @@ fn lines(format: Format, begin: DateTime<Utc>, numbers: std::ops::Range<usize>) 
 }
 
 /// Returns the key, headers and value of every record of a topic.
-async fn topic(demo: &Demo, name: &str) -> Place {
+async fn topic(demo: &DemoApp, name: &str) -> Place {
     let (settings, topic) = (demo.stores.kafka.clone(), name.to_owned());
     let text = tokio::task::spawn_blocking(move || {
         let consumer: BaseConsumer = kafka::client(&settings).unwrap().set("group.id", "traces").create().unwrap();
@@ -96,7 +96,7 @@ async fn topic(demo: &Demo, name: &str) -> Place {
 }
 
 /// Returns every row of every PostgreSQL table.
-async fn postgres(demo: &Demo) -> Vec<Place> {
+async fn postgres(demo: &DemoApp) -> Vec<Place> {
     let pool = &demo.stores.pool;
     let tables: Vec<String> = sqlx::query_scalar(
         "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p', 'm') AND relnamespace = 'public'::regnamespace",
@@ -114,7 +114,7 @@ async fn postgres(demo: &Demo) -> Vec<Place> {
 }
 
 /// Returns every row of every ClickHouse table.
-async fn clickhouse(demo: &Demo) -> Vec<Place> {
+async fn clickhouse(demo: &DemoApp) -> Vec<Place> {
     let settings = &demo.stores.clickhouse;
     let ask = async |statement: String| {
         let url = format!("{}/?database={}", settings.clickhouse_url.trim_end_matches('/'), settings.clickhouse_database);
@@ -146,7 +146,7 @@ fn files(folder: &Path, places: &mut Vec<Place>) {
     }
 }
 
-async fn responses_and_metrics(demo: &Demo, metrics: SocketAddr) -> Vec<Place> {
+async fn responses_and_metrics(demo: &DemoApp, metrics: SocketAddr) -> Vec<Place> {
     let owner = demo.env("OWNER_KEY");
     let mut places = Vec::new();
     for path in ["/content-owners/crawlers?limit=1000", "/content-owners/events?limit=1000", "/api/v1/identity/drains"] {
@@ -166,7 +166,7 @@ async fn responses_and_metrics(demo: &Demo, metrics: SocketAddr) -> Vec<Place> {
 }
 
 /// Returns all data that the service stores or prints.
-async fn everything(demo: &Demo, metrics: SocketAddr) -> Vec<Place> {
+async fn everything(demo: &DemoApp, metrics: SocketAddr) -> Vec<Place> {
     let mut places = vec![topic(demo, &demo.stores.kafka.topic).await, topic(demo, &demo.stores.kafka.rejected_topic).await];
     places.extend(postgres(demo).await);
     places.extend(clickhouse(demo).await);
@@ -187,18 +187,18 @@ async fn d4_does_not_store_personal_data() {
     let (mut answers, mut all_kept) = (String::new(), 0);
     for (nth, format) in Format::ALL.into_iter().enumerate() {
         let (lines, kept) = lines(format, begin, nth * each..(nth + 1) * each);
-        let (body, key) = (format.body(&lines), demo.drain_key(format).await);
-        let taken = demo.send_log(format, &key, &body, nth % 2 == 0).await;
+        let (body, key) = (format.body(&lines), drain_key(&demo, format).await);
+        let taken = send_log(&demo, format, &key, &body, nth % 2 == 0).await;
         assert_eq!(taken.status, 200, "{}: {}", format.name(), taken.body);
         // The errors for incomplete and invalid bodies must not contain parts of the body.
         let half = body[..body.len() / 2].rfind('\n').unwrap();
-        let cut = demo.send_log(format, &key, &body[..half + 12], false).await;
-        let other = demo.send_log(format, &key, &format!("[{body}"), false).await;
+        let cut = send_log(&demo, format, &key, &body[..half + 12], false).await;
+        let other = send_log(&demo, format, &key, &format!("[{body}"), false).await;
         answers += &format!("{} {} {}\n", taken.body, cut.body, other.body);
         all_kept += kept as u64;
     }
-    demo.wait_for_events(all_kept).await;
-    TestLog::connect(&demo.stores.kafka).caught_up(&demo.stores.clickhouse).await;
+    wait_for_events(&demo, all_kept).await;
+    demo.caught_up().await;
     let mut places = everything(&demo, metrics).await;
     let has = |name: &str, word: &str| places.iter().any(|place| place.name.contains(name) && place.text.contains(word));
     for (name, word) in [

@@ -4,8 +4,8 @@
 //! `TEST_ROUNDS` sets the number of logs. Each log has its own day and format.
 
 use super::logs::correlation_id;
-use super::{BOTS, request};
-use crate::demo::{Demo, retrieval};
+use super::{BOTS, drain_key, import, request, send_log, send_part_and_disconnect};
+use crate::demo::{Demo, DemoApp, caught_up, retrieval};
 use chrono::{DateTime, TimeDelta, Utc};
 use loadgen::log_lines::{Format, Request};
 use rand::rngs::StdRng;
@@ -84,7 +84,7 @@ impl Log {
 
 /// A log that is sent to a service.
 struct LogDelivery<'a> {
-    demo: &'a Demo,
+    demo: &'a DemoApp,
     log: Log,
     /// The keys of the drain and of its owner.
     keys: [String; 2],
@@ -94,7 +94,7 @@ struct LogDelivery<'a> {
 impl LogDelivery<'_> {
     async fn deliver(&self, random: &mut StdRng, body: &str) {
         let key = self.keys.choose(random).unwrap();
-        let taken = self.demo.send_log(self.log.format, key, body, random.random_bool(0.5)).await;
+        let taken = send_log(self.demo, self.log.format, key, body, random.random_bool(0.5)).await;
         assert_eq!(taken.status, 200, "{}: {}", self.trace, taken.body);
     }
 
@@ -110,17 +110,17 @@ impl LogDelivery<'_> {
 
     fn deliver_half(&self, random: &mut StdRng) {
         let key = self.keys.choose(random).unwrap();
-        self.demo.send_part_and_disconnect(random, self.log.format, key, &self.log.whole());
+        send_part_and_disconnect(self.demo, random, self.log.format, key, &self.log.whole());
     }
 
     async fn import(&self, random: &mut StdRng) {
         let key = self.keys.choose(random).unwrap();
-        self.demo.import(random, self.log.format, key, &self.log.lines, &self.trace).await;
+        import(self.demo, random, self.log.format, key, &self.log.lines, &self.trace).await;
     }
 
     /// Returns the responses of all reads for the day, once everything acknowledged is counted.
     async fn reads(&self) -> Vec<Value> {
-        self.demo.wait_until_caught_up().await;
+        caught_up(self.demo, self.demo).await;
         let day = |at: DateTime<Utc>| at.format("%Y-%m-%dT%H:%M:%SZ").to_string();
         let window = format!("since={}&until={}", day(self.log.begin), day(self.log.begin + TimeDelta::days(1)));
         let mut said = Vec::new();
@@ -154,13 +154,13 @@ impl LogDelivery<'_> {
     }
 }
 
-async fn claim(demo: &Demo, log: &Log) {
+async fn claim(demo: &DemoApp, log: &Log) {
     let at = (log.begin + TimeDelta::hours(1)).to_rfc3339();
     for (id, path) in &log.claims {
         let mut claim = retrieval("agent", id);
         claim["events"][0]["timestamp"] = at.as_str().into();
         claim["events"][0]["content_url"] = format!("https://www.example.com{path}").into();
-        let taken = demo.post(demo.env("AGENT_KEY"), &claim).await;
+        let taken = demo.report(demo.env("AGENT_KEY"), &claim).await;
         assert_eq!(taken.status, 201, "{}", taken.body);
     }
 }
@@ -176,7 +176,7 @@ async fn d3_redelivered_logs_do_not_change_reads() {
         let trace = format!("seed {seed}, log {nth}, {}", log.format.name());
         claim(&demo, &log).await;
         if !drains.contains_key(log.format.name()) {
-            drains.insert(log.format.name(), demo.drain_key(log.format).await);
+            drains.insert(log.format.name(), drain_key(&demo, log.format).await);
         }
         let keys = [drains[log.format.name()].clone(), demo.env("OWNER_KEY").to_owned()];
         let course = LogDelivery { demo: &demo, log, keys, trace };
@@ -185,7 +185,7 @@ async fn d3_redelivered_logs_do_not_change_reads() {
         course.deliver_overlapping(&mut random).await;
         let whole = course.log.whole();
         for key in &course.keys {
-            assert_eq!(demo.send_log(course.log.format, key, &whole, false).await.status, 200, "{}", course.trace);
+            assert_eq!(send_log(&demo, course.log.format, key, &whole, false).await.status, 200, "{}", course.trace);
         }
         let before = course.reads().await;
         course.check_reads(&before);

@@ -3,7 +3,7 @@
 use super::expected_responses;
 use super::model::{Retrieval, Window};
 use super::random_history::RandomHistory;
-use super::test_app::{OWNERS, Observation, PARTNERS, TestApp};
+use super::test_app::{OWNERS, Observation, PARTNERS, TestApp, get};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ impl RandomHistory {
         trace: &str,
     ) {
         let party = &self.organizations.owners[owner];
-        let (status, text) = town.get(&party.key, "/content-owners/summary", query).await;
+        let (status, text) = get(town, &party.key, "/content-owners/summary", query).await;
         let Some(seen) = seen else {
             assert_eq!(status, 403, "summary {trace}: {text}");
             return;
@@ -101,9 +101,9 @@ impl RandomHistory {
         let path = format!("/content-owners/{list}");
         let grantor = self.organizations.owners[owner].id.to_string();
         let delegated: Query = query.iter().cloned().chain([("delegated_from", grantor)]).collect();
-        let own = town.get(&self.organizations.owners[owner].key, &path, query).await;
+        let own = get(town, &self.organizations.owners[owner].key, &path, query).await;
         for partner in 0..PARTNERS {
-            let theirs = town.get(&self.organizations.partners[partner].key, &path, &delegated).await;
+            let theirs = get(town, &self.organizations.partners[partner].key, &path, &delegated).await;
             if self.model.granted.contains(&(owner, partner)) && own.0 == 200 {
                 assert_eq!(theirs, own, "{list} delegated to {partner}: {trace}");
             } else {
@@ -115,7 +115,7 @@ impl RandomHistory {
     /// Checks that the manifest shows a session only if both organizations consent at the time of the lookup.
     async fn compare_manifest(&self, town: &TestApp, trace: &str) {
         let (status, text) =
-            town.get(&self.organizations.partners[1].key, &format!("/ctx/{}", self.organizations.token), &[]).await;
+            get(town, &self.organizations.partners[1].key, &format!("/ctx/{}", self.organizations.token), &[]).await;
         if !self.model.shares {
             assert_eq!(status, 404, "manifest {trace}: {text}");
             return;
@@ -140,7 +140,7 @@ impl RandomHistory {
 
     async fn compare_resolution(&mut self, town: &TestApp, trace: &str) {
         let host = self.host();
-        let (status, text) = town.get("", "/resolve", &[("domain", host.clone())]).await;
+        let (status, text) = get(town, "", "/resolve", &[("domain", host.clone())]).await;
         assert_eq!(status, 200, "resolve {trace}: {text}");
         let owner = self.model.owner_of(&host).map(|owner| json!(self.organizations.owners[owner].id));
         assert_eq!(parsed(&text)["organization"]["id"], owner.unwrap_or_default(), "resolve {host} {trace}");
@@ -168,7 +168,7 @@ async fn compare_list(
 ) {
     let page = async |limit: usize, offset: usize| {
         let paging = [("limit", limit.to_string()), ("offset", offset.to_string())];
-        town.get(key, path, &query.iter().cloned().chain(paging).collect::<Vec<_>>()).await
+        get(town, key, path, &query.iter().cloned().chain(paging).collect::<Vec<_>>()).await
     };
     // The model has no names of organizations.
     let without_names = |text: &str| {

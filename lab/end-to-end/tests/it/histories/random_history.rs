@@ -1,7 +1,9 @@
 //! Generates a random history. Each step changes the service and the model in the same way.
 
 use super::model::{Model, Window};
-use super::test_app::{HistoryOrganizations, NEW_YEAR_MS, OWNERS, Observation, Organization, PARTNERS, STEP_US, TestApp};
+use super::test_app::{
+    HistoryOrganizations, NEW_YEAR_MS, OWNERS, Observation, Organization, PARTNERS, STEP_US, TestApp, change, verify,
+};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -74,13 +76,13 @@ impl RandomHistory {
 
     async fn verify(&mut self, town: &TestApp) {
         let (owner, host) = (self.random.random_range(0..OWNERS), self.own_hosts().choose(&mut self.random).unwrap().clone());
-        let is_verified = town.verify(&self.organizations.owners[owner], &host).await;
+        let is_verified = verify(town, &self.organizations.owners[owner], &host).await;
         assert_eq!(is_verified, self.model.verify(owner, &host, town.now_us()), "history {}: {host} by {owner}", self.number);
     }
 
     /// Returns a domain in the owner's list.
     async fn registered(town: &TestApp, owner: &Organization, host: &str) -> Option<Value> {
-        let (status, list) = town.change(Method::GET, &owner.key, "/domains", &Value::Null).await;
+        let (status, list) = change(town, Method::GET, &owner.key, "/domains", &Value::Null).await;
         assert_eq!(status, 200, "{list}");
         list.as_array().unwrap().iter().find(|domain| domain["domain"] == host).cloned()
     }
@@ -98,7 +100,7 @@ impl RandomHistory {
         assert_eq!(is_verified, was_verified, "history {}: {host} by {owner}: {found:?}", self.number);
         let Some(domain) = found else { return };
         let path = format!("/domains/{}", domain["id"].as_str().unwrap());
-        let (status, answer) = town.change(Method::DELETE, &self.organizations.owners[owner].key, &path, &Value::Null).await;
+        let (status, answer) = change(town, Method::DELETE, &self.organizations.owners[owner].key, &path, &Value::Null).await;
         assert_eq!(status, 204, "{answer}");
     }
 
@@ -106,7 +108,7 @@ impl RandomHistory {
     async fn register(&mut self, town: &TestApp) {
         let host = self.own_hosts().choose(&mut self.random).unwrap().clone();
         let owner = self.organizations.owners.choose(&mut self.random).unwrap();
-        let (status, answer) = town.change(Method::POST, &owner.key, "/domains", &json!({"domain": host})).await;
+        let (status, answer) = change(town, Method::POST, &owner.key, "/domains", &json!({"domain": host})).await;
         assert!(matches!(status, 201 | 409), "{status} {answer}");
     }
 
@@ -115,15 +117,15 @@ impl RandomHistory {
         let (owner, partner) = (&self.organizations.owners[owner], &self.organizations.partners[partner]);
         if self.model.granted.insert(pair) {
             let grant = json!({"grantee_org_id": partner.id});
-            let (status, answer) = town.change(Method::POST, &owner.key, "/delegations", &grant).await;
+            let (status, answer) = change(town, Method::POST, &owner.key, "/delegations", &grant).await;
             assert_eq!(status, 201, "{answer}");
             return;
         }
         self.model.granted.remove(&pair);
-        let (_, list) = town.change(Method::GET, &owner.key, "/delegations", &Value::Null).await;
+        let (_, list) = change(town, Method::GET, &owner.key, "/delegations", &Value::Null).await;
         let theirs = |delegation: &&Value| delegation["grantee_org_id"] == json!(partner.id);
         let id = list.as_array().unwrap().iter().find(theirs).unwrap()["id"].as_str().unwrap().to_owned();
-        let (status, answer) = town.change(Method::DELETE, &owner.key, &format!("/delegations/{id}"), &Value::Null).await;
+        let (status, answer) = change(town, Method::DELETE, &owner.key, &format!("/delegations/{id}"), &Value::Null).await;
         assert_eq!(status, 200, "{answer}");
     }
 
@@ -139,7 +141,7 @@ impl RandomHistory {
                 (&self.organizations.owners[owner].key, "visible_in_click_token_lookups")
             }
         };
-        let (status, answer) = town.change(Method::PATCH, key, "/settings", &json!({flag: value})).await;
+        let (status, answer) = change(town, Method::PATCH, key, "/settings", &json!({flag: value})).await;
         assert_eq!(status, 200, "{answer}");
     }
 

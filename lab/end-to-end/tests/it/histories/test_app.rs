@@ -25,7 +25,7 @@ use service_kit::clock::Clock;
 use service_kit::http;
 use service_kit::secret_encryption::{SecretsKey, SecretsSettings};
 use service_kit::settings::{ClickHouseSettings, WebhookSettings};
-use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer, TestStores, client, eventually};
+use service_kit::testing::{ClickHouseProxy, ClickHouseRequest, TestServer, TestStores, eventually};
 use stream_workers::EventLoader;
 use tempfile::TempDir;
 use tokio::sync::Mutex;
@@ -140,24 +140,24 @@ pub(super) struct HistoryOrganizations {
     pub(super) token: String,
 }
 
-pub(super) struct TestApp {
-    stores: TestStores,
+pub(super) type TestApp = service_kit::testing::TestApp<Histories>;
+
+pub(super) struct Histories {
     clock: Clock,
-    server: TestServer,
-    client: reqwest::Client,
     writer: Mutex<EventLoader>,
     /// Proxy between the reads and ClickHouse, if tests modify the requests.
     proxy: Option<ClickHouseProxy>,
+    _server: TestServer,
     _mail: TempDir,
 }
 
-impl TestApp {
-    pub(super) async fn build() -> Self {
+impl Histories {
+    pub(super) async fn start() -> TestApp {
         Self::on(TestStores::fresh().await, None).await
     }
 
     /// Builds an app whose proxy enables the query condition cache for reads that disable it.
-    pub(super) async fn with_query_condition_cache() -> Self {
+    pub(super) async fn with_query_condition_cache() -> TestApp {
         let stores = TestStores::fresh().await;
         let proxy = ClickHouseProxy::start_before(&stores.clickhouse.clickhouse_url, |request| {
             let settings = request.settings.iter_mut().filter(|(name, _)| name == "use_query_condition_cache");
@@ -174,7 +174,7 @@ impl TestApp {
         asked.filter(|request| tables.iter().any(|table| request.statement.contains(table))).collect()
     }
 
-    async fn on(stores: TestStores, proxy: Option<ClickHouseProxy>) -> Self {
+    async fn on(stores: TestStores, proxy: Option<ClickHouseProxy>) -> TestApp {
         let clock = Clock::manual(DateTime::from_timestamp_millis(NEW_YEAR_MS).unwrap());
         let mail = tempfile::tempdir().unwrap();
         // Thousands of keys are used from one address, without rate limits.
@@ -202,7 +202,7 @@ impl TestApp {
         let router = query_api::routes(query).merge(identity_api::routes(identity));
         let writer = Mutex::new(EventLoader::connect(&stores.clickhouse).await.unwrap());
         let server = TestServer::start(http::with_request_middleware(router)).await;
-        Self { stores, clock, server, client: client(), writer, proxy, _mail: mail }
+        TestApp::new(stores, &server.url.clone(), Self { clock, writer, proxy, _server: server, _mail: mail })
     }
 
     /// Resets the clock to the beginning of a history.
@@ -219,96 +219,88 @@ impl TestApp {
         self.clock.now().timestamp_micros()
     }
 
-    /// Creates the organizations, keys, sessions and tokens for this many histories.
-    pub(super) async fn create_organizations(&self, histories: usize) -> Vec<HistoryOrganizations> {
-        let party = |org_type: OrgType| (Organization { id: OrgId(Uuid::now_v7()), key: new_key(org_type) }, org_type);
-        let mut parties = Vec::new();
-        for _ in 0..histories {
-            parties.extend((0..OWNERS).map(|_| party(OrgType::ContentOwner)));
-            parties.extend((0..PARTNERS).map(|_| party(OrgType::Platform)));
-            parties.push(party(OrgType::Agent));
-        }
-        self.insert_organizations(&parties).await;
-        let mut parties = parties.into_iter().map(|(party, _)| party);
-        let mut casts = Vec::new();
-        for _ in 0..histories {
-            let owners = parties.by_ref().take(OWNERS).collect();
-            let partners = parties.by_ref().take(PARTNERS).collect();
-            let agent = parties.next().unwrap();
-            let (session, token) = (Uuid::new_v4(), PlainClickToken::generate().reveal().to_owned());
-            casts.push(HistoryOrganizations { owners, partners, agent, session, token });
-        }
-        self.begin_sessions(&casts).await;
-        casts
-    }
-
-    async fn insert_organizations(&self, parties: &[(Organization, OrgType)]) {
-        let ids: Vec<Uuid> = parties.iter().map(|(party, _)| party.id.0).collect();
-        let kinds: Vec<&str> = parties.iter().map(|(_, org_type)| org_type.as_str()).collect();
-        let founded = sqlx::query(
-            "INSERT INTO organizations (id, name, org_type) SELECT id, 'party', kind FROM unnest($1::uuid[], $2::text[]) AS p (id, kind)",
-        );
-        founded.bind(&ids).bind(kinds).execute(&self.stores.pool).await.unwrap();
-        let keys: Vec<PlainApiKey> = parties.iter().map(|(party, _)| PlainApiKey::parse(&party.key).unwrap()).collect();
-        let hashes: Vec<Vec<u8>> = keys.iter().map(|key| key.hash().as_bytes().to_vec()).collect();
-        let prefixes: Vec<String> = keys.iter().map(|key| key.visible_prefix().to_owned()).collect();
-        let scopes: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
-        let created = sqlx::query(
-            "INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes) \
-             SELECT id, 'test', prefix, hash, $4 FROM unnest($1::uuid[], $2::text[], $3::bytea[]) AS k (id, prefix, hash)",
-        );
-        created.bind(ids).bind(prefixes).bind(hashes).bind(scopes).execute(&self.stores.pool).await.unwrap();
-    }
-
-    async fn begin_sessions(&self, casts: &[HistoryOrganizations]) {
-        let agents: Vec<Uuid> = casts.iter().map(|cast| cast.agent.id.0).collect();
-        let sessions: Vec<Uuid> = casts.iter().map(|cast| cast.session).collect();
-        let tokens: Vec<Vec<u8>> =
-            casts.iter().map(|cast| PlainClickToken::presented(&cast.token).hash().as_bytes().to_vec()).collect();
-        let begun = sqlx::query(
-            "INSERT INTO sessions (organization_id, session_id, privacy_level, started_at) \
-             SELECT agent, session, 3, '2026-01-01T00:00:00Z' FROM unnest($1::uuid[], $2::uuid[]) AS s (agent, session)",
-        );
-        begun.bind(&agents).bind(&sessions).execute(&self.stores.pool).await.unwrap();
-        let made = sqlx::query(
-            "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
-             SELECT hash, agent, session, 'https://a.test/', '2026-01-01T00:00:00Z', '2026-03-01T00:00:00Z' \
-             FROM unnest($1::bytea[], $2::uuid[], $3::uuid[]) AS t (hash, agent, session)",
-        );
-        made.bind(tokens).bind(agents).bind(sessions).execute(&self.stores.pool).await.unwrap();
-    }
-
-    /// Verifies a domain as an operator would. Returns whether that succeeded.
-    pub(super) async fn verify(&self, owner: &Organization, domain: &str) -> bool {
-        let site = Site::from_domain(domain).unwrap();
-        domains::ensure_verified(&self.stores.pool, owner.id, &site, self.clock.now()).await.is_ok()
-    }
-
     /// Stores reports as one block.
     pub(super) async fn insert(&self, reports: &[Observation]) {
         self.writer.lock().await.insert(reports.iter().map(Observation::record).collect()).await.unwrap();
     }
+}
 
-    pub(super) async fn get(&self, key: &str, path: &str, query: &[(&str, String)]) -> (u16, String) {
-        let mut url = reqwest::Url::parse(&format!("{}{path}", self.server.url)).unwrap();
-        if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
-        }
-        // Retry on 503, which an overloaded store causes.
-        eventually("the service returns no 503", async || {
-            let response = self.client.get(url.clone()).header("x-api-key", key).send().await.ok()?;
-            let status = response.status().as_u16();
-            (status != 503).then_some((status, response.text().await.ok()?))
-        })
-        .await
+/// Creates the organizations, keys, sessions and tokens for this many histories.
+pub(super) async fn create_organizations(app: &TestApp, histories: usize) -> Vec<HistoryOrganizations> {
+    let party = |org_type: OrgType| (Organization { id: OrgId(Uuid::now_v7()), key: new_key(org_type) }, org_type);
+    let mut parties = Vec::new();
+    for _ in 0..histories {
+        parties.extend((0..OWNERS).map(|_| party(OrgType::ContentOwner)));
+        parties.extend((0..PARTNERS).map(|_| party(OrgType::Platform)));
+        parties.push(party(OrgType::Agent));
     }
+    insert_organizations(app, &parties).await;
+    let mut parties = parties.into_iter().map(|(party, _)| party);
+    let mut casts = Vec::new();
+    for _ in 0..histories {
+        let owners = parties.by_ref().take(OWNERS).collect();
+        let partners = parties.by_ref().take(PARTNERS).collect();
+        let agent = parties.next().unwrap();
+        let (session, token) = (Uuid::new_v4(), PlainClickToken::generate().reveal().to_owned());
+        casts.push(HistoryOrganizations { owners, partners, agent, session, token });
+    }
+    begin_sessions(app, &casts).await;
+    casts
+}
 
-    pub(super) async fn change(&self, method: Method, key: &str, path: &str, body: &Value) -> (u16, Value) {
-        let url = format!("{}/api/v1/identity{path}", self.server.url);
-        let request = self.client.request(method, url).header("x-api-key", key).header("content-type", "application/json");
-        let response = request.body(body.to_string()).send().await.unwrap();
-        (response.status().as_u16(), response.json().await.unwrap_or_default())
-    }
+async fn insert_organizations(app: &TestApp, parties: &[(Organization, OrgType)]) {
+    let ids: Vec<Uuid> = parties.iter().map(|(party, _)| party.id.0).collect();
+    let kinds: Vec<&str> = parties.iter().map(|(_, org_type)| org_type.as_str()).collect();
+    let founded = sqlx::query(
+        "INSERT INTO organizations (id, name, org_type) SELECT id, 'party', kind FROM unnest($1::uuid[], $2::text[]) AS p (id, kind)",
+    );
+    founded.bind(&ids).bind(kinds).execute(&app.stores.pool).await.unwrap();
+    let keys: Vec<PlainApiKey> = parties.iter().map(|(party, _)| PlainApiKey::parse(&party.key).unwrap()).collect();
+    let hashes: Vec<Vec<u8>> = keys.iter().map(|key| key.hash().as_bytes().to_vec()).collect();
+    let prefixes: Vec<String> = keys.iter().map(|key| key.visible_prefix().to_owned()).collect();
+    let scopes: Vec<&str> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
+    let created = sqlx::query(
+        "INSERT INTO api_keys (organization_id, name, prefix, key_hash, scopes) \
+         SELECT id, 'test', prefix, hash, $4 FROM unnest($1::uuid[], $2::text[], $3::bytea[]) AS k (id, prefix, hash)",
+    );
+    created.bind(ids).bind(prefixes).bind(hashes).bind(scopes).execute(&app.stores.pool).await.unwrap();
+}
+
+async fn begin_sessions(app: &TestApp, casts: &[HistoryOrganizations]) {
+    let agents: Vec<Uuid> = casts.iter().map(|cast| cast.agent.id.0).collect();
+    let sessions: Vec<Uuid> = casts.iter().map(|cast| cast.session).collect();
+    let tokens: Vec<Vec<u8>> =
+        casts.iter().map(|cast| PlainClickToken::presented(&cast.token).hash().as_bytes().to_vec()).collect();
+    let begun = sqlx::query(
+        "INSERT INTO sessions (organization_id, session_id, privacy_level, started_at) \
+         SELECT agent, session, 3, '2026-01-01T00:00:00Z' FROM unnest($1::uuid[], $2::uuid[]) AS s (agent, session)",
+    );
+    begun.bind(&agents).bind(&sessions).execute(&app.stores.pool).await.unwrap();
+    let made = sqlx::query(
+        "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
+         SELECT hash, agent, session, 'https://a.test/', '2026-01-01T00:00:00Z', '2026-03-01T00:00:00Z' \
+         FROM unnest($1::bytea[], $2::uuid[], $3::uuid[]) AS t (hash, agent, session)",
+    );
+    made.bind(tokens).bind(agents).bind(sessions).execute(&app.stores.pool).await.unwrap();
+}
+
+/// Verifies a domain as an operator would. Returns whether that succeeded.
+pub(super) async fn verify(app: &TestApp, owner: &Organization, domain: &str) -> bool {
+    let site = Site::from_domain(domain).unwrap();
+    domains::ensure_verified(&app.stores.pool, owner.id, &site, app.clock.now()).await.is_ok()
+}
+
+/// Reads, and retries on 503, which an overloaded store causes.
+pub(super) async fn get(app: &TestApp, key: &str, path: &str, query: &[(&str, String)]) -> (u16, String) {
+    let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let read = async || Some(app.read(key, path, &query).await).filter(|answer| answer.status != 503);
+    let answer = eventually("the service returns no 503", read).await;
+    (answer.status, answer.raw)
+}
+
+pub(super) async fn change(app: &TestApp, method: Method, key: &str, path: &str, body: &Value) -> (u16, Value) {
+    let answer = app.send(method, key, &format!("/api/v1/identity{path}"), body.to_string()).await;
+    (answer.status, answer.body)
 }
 
 fn new_key(org_type: OrgType) -> String {

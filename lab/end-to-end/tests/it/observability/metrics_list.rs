@@ -134,7 +134,7 @@ pub(crate) fn faults_of_process(process: &str, text: &str) -> Vec<String> {
 async fn processes_expose_exactly_the_listed_metrics() {
     let demo = Demo::start().await;
     // Metrics for a route or dependency exist once it has been used.
-    assert_eq!(demo.post(demo.env("NETWORK_KEY"), &retrieval("edge", "one")).await.status, 201);
+    assert_eq!(demo.report(demo.env("NETWORK_KEY"), &retrieval("edge", "one")).await.status, 201);
     let scrape = || async { demo.client.get(demo.env("METRICS_URL")).send().await.unwrap().text().await.unwrap() };
     let last_ones =
         ["dependency_up{", "worker_event_age_seconds_count", "worker_processed_events{", "webhook_deliveries_pending"];

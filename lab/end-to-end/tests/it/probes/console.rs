@@ -3,7 +3,7 @@
 //!
 //! The paths come from the console's route table, so new routes are probed automatically.
 
-use super::test_app::{Kind, TestApp};
+use super::test_app::{Kind, TestApp, holdings, start};
 use super::{nonexistent, respelt, without};
 use crate::text_excerpt::around;
 use chrono::TimeDelta;
@@ -105,7 +105,7 @@ struct Caller {
 }
 
 async fn callers(scene: &TestApp) -> Vec<Caller> {
-    let pool = &scene.demo.stores.pool;
+    let pool = &scene.stores.pool;
     let (seed, mut callers) = (Seed(pool), Vec::new());
     for (email, org_type, is_owner) in [
         ("owner@elsewhere.example", Some(OrgType::ContentOwner), true),
@@ -251,14 +251,14 @@ impl PageComparison {
     }
 
     async fn request(&self, scene: &TestApp, session: &str, [address, fields]: &[String; 2]) -> SeenPage {
-        let url = scene.demo.url(address);
+        let url = scene.url(address);
         // Retry on 503, which an overloaded store causes.
         let response = eventually("the console is available", async || {
             let request = if self.has_form {
-                let form = scene.demo.client.post(&url).header("origin", scene.demo.env("BASE_URL"));
+                let form = scene.client.post(&url).header("origin", scene.demo.env("BASE_URL"));
                 form.header("content-type", "application/x-www-form-urlencoded").body(fields.clone())
             } else {
-                scene.demo.client.get(&url)
+                scene.client.get(&url)
             };
             let sent = request.header("cookie", format!("telemetry-session={session}")).send().await;
             // 429 means too many concurrent requests.
@@ -331,12 +331,12 @@ async fn people(pool: &PgPool, organization: &str) -> (i64, i64, i64) {
 
 /// Returns the pages that show planted data to its own organization. If there were none, the probes couldn't find a leak.
 async fn seen_at_home(scene: &TestApp) -> BTreeSet<&'static str> {
-    let session = Seed(&scene.demo.stores.pool).session("person@planted.example", TimeDelta::days(1)).await;
+    let session = Seed(&scene.stores.pool).session("person@planted.example", TimeDelta::days(1)).await;
     let mut seen = BTreeSet::new();
     for (path, _) in routes().into_iter().filter(|(_, has_form)| !has_form) {
         let address = path.replace("{organization}", scene.theirs(Kind::Organization));
         let address = address.replace("{id}", scene.theirs(kind_of(path))).replace("{file}", "members.csv");
-        let request = scene.demo.client.get(scene.demo.url(&address)).header("cookie", format!("telemetry-session={session}"));
+        let request = scene.client.get(scene.url(&address)).header("cookie", format!("telemetry-session={session}"));
         let page = request.send().await.unwrap();
         if page.status() == 200 && page.text().await.unwrap().to_lowercase().contains("planted") {
             seen.insert(path);
@@ -349,12 +349,12 @@ async fn seen_at_home(scene: &TestApp) -> BTreeSet<&'static str> {
 async fn u4_the_console_hides_other_organizations_data() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let scene = TestApp::start().await;
+    let scene = start().await;
     let seen = seen_at_home(&scene).await;
     assert!(seen.len() >= 20, "{seen:?}");
-    let (callers, pool) = (callers(&scene).await, &scene.demo.stores.pool);
+    let (callers, pool) = (callers(&scene).await, &scene.stores.pool);
     let organization = scene.theirs(Kind::Organization);
-    let before = (scene.holdings().await, people(pool, organization).await);
+    let before = (holdings(&scene).await, people(pool, organization).await);
     let routes = routes();
     assert!(routes.len() > 50, "{routes:?}");
     // Try the routes in turn, so that none is missed by chance.
@@ -363,6 +363,6 @@ async fn u4_the_console_hides_other_organizations_data() {
     let fired = stream::iter(&shots).map(|shot| shot.compare_with_retries(&scene, &callers)).buffer_unordered(PARALLEL);
     let wrong: Vec<String> = fired.filter_map(std::future::ready).take(20).collect().await;
     assert!(wrong.is_empty(), "seed {seed}: {}", wrong.join("\n"));
-    let after = (scene.holdings().await, people(pool, organization).await);
+    let after = (holdings(&scene).await, people(pool, organization).await);
     assert_eq!(after, before, "a probe changed another organization's data: seed {seed}");
 }

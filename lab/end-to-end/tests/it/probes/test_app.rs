@@ -2,14 +2,13 @@
 //!
 //! Every text in the organization contains the word `planted`, by which the probes recognize leaks.
 
-use crate::demo::{Demo, send_request};
+use crate::demo::{Demo, DemoApp};
 use chrono::TimeDelta;
-use reqwest::Method;
 use schemas::identity::{OrgType, Scope};
 use schemas::ids::OrgId;
 use schemas::secrets::PlainClickToken;
 use serde_json::{Value, json};
-use service_kit::testing::{Seed, TestDns};
+use service_kit::testing::{Credentials, TestDns};
 use uuid::Uuid;
 
 const IDENTITY: &str = "/api/v1/identity";
@@ -75,7 +74,9 @@ pub(super) enum CallerKind {
     NonMember,
 }
 
-pub(super) struct TestApp {
+pub(super) type TestApp = service_kit::testing::TestApp<Planted>;
+
+pub(super) struct Planted {
     pub(super) demo: Demo,
     /// An existing id or name of each kind.
     pub(super) theirs: Vec<(Kind, String)>,
@@ -87,173 +88,147 @@ pub(super) struct TestApp {
     _dns: TestDns,
 }
 
-impl TestApp {
-    pub(super) async fn start() -> Self {
-        let dns = TestDns::start(|_| Vec::new()).await;
-        let unlimited = UNLIMITED.map(|name| (name, "0".to_owned()));
-        let many = ("TELEMETRY_DOMAINS_PER_ORGANIZATION", "4000000000".to_owned());
-        let settings: Vec<_> = unlimited.into_iter().chain([many, ("TELEMETRY_DNS_SERVER", dns.address.to_string())]).collect();
-        let demo = Demo::start_with(&settings).await;
-        let (callers, own) = callers(&demo).await;
-        let seed = Seed(&demo.stores.pool);
-        let owner = seed.org("Planted Press", OrgType::ContentOwner).await.id;
-        let victim = seed.key(owner, OrgType::ContentOwner, &Scope::ALL).await;
-        let mut scene = Self { demo, theirs: Vec::new(), callers, own, victim, _dns: dns };
-        scene.plant_identity(owner).await;
-        scene.plant_sessions().await;
-        scene.plant_statement().await;
-        scene
-    }
+pub(super) async fn start() -> TestApp {
+    let dns = TestDns::start(|_| Vec::new()).await;
+    let unlimited = UNLIMITED.map(|name| (name, "0".to_owned()));
+    let many = ("TELEMETRY_DOMAINS_PER_ORGANIZATION", "4000000000".to_owned());
+    let settings: Vec<_> = unlimited.into_iter().chain([many, ("TELEMETRY_DNS_SERVER", dns.address.to_string())]).collect();
+    let demo = Demo::start_with(&settings).await;
+    let (callers, own) = callers(&demo).await;
+    let owner = demo.seed().org("Planted Press", OrgType::ContentOwner).await.id;
+    let victim = demo.seed().key(owner, OrgType::ContentOwner, &Scope::ALL).await;
+    let url = demo.url("");
+    let planted = Planted { demo: demo.service, theirs: Vec::new(), callers, own, victim, _dns: dns };
+    let mut scene = TestApp::new(demo.stores, &url, planted);
+    plant_identity(&mut scene, owner).await;
+    plant_sessions(&mut scene).await;
+    let closed = scene.post(&scene.victim, STATEMENTS, &json!({"period": "2026-10"})).await.expect(201);
+    scene.note(Kind::Statement, &closed.body["id"]);
+    scene
+}
 
+impl Planted {
     fn note(&mut self, kind: Kind, value: &Value) {
         self.theirs.push((kind, value.as_str().unwrap().to_owned()));
-    }
-
-    /// Creates something with the organization's own key.
-    async fn create(&self, key: &str, path: &str, body: &Value) -> Value {
-        let request = self.demo.client.post(self.demo.url(&format!("{IDENTITY}{path}"))).header("x-api-key", key);
-        let made = send_request(request.header("content-type", "application/json").body(body.to_string())).await;
-        assert_eq!(made.status, 201, "{path}: {}", made.body);
-        made.body
-    }
-
-    async fn plant_identity(&mut self, owner: OrgId) {
-        let key = self.victim.clone();
-        let seed = Seed(&self.demo.stores.pool);
-        seed.verify(owner, "planted.example").await;
-        let (granted, asking) = ("Planted Network", "Planted Partner");
-        let (granted, asking) = (seed.org(granted, OrgType::Platform).await, seed.org(asking, OrgType::Platform).await.id);
-        let asking = seed.key(asking, OrgType::Platform, &Scope::ALL).await;
-        let person = seed.session("person@planted.example", TimeDelta::days(1)).await;
-        let member: Uuid = sqlx::query_scalar(
-            "INSERT INTO memberships (organization_id, user_id, role) \
-             SELECT $1, id, 'owner' FROM users WHERE email = 'person@planted.example' RETURNING user_id",
-        )
-        .bind(owner.0)
-        .fetch_one(&self.demo.stores.pool)
-        .await
-        .unwrap();
-        let domain: Uuid = sqlx::query_scalar("SELECT id FROM domains WHERE domain = 'planted.example'")
-            .fetch_one(&self.demo.stores.pool)
-            .await
-            .unwrap();
-        let created = self.create(&key, "/api-keys", &json!({"name": "planted"})).await;
-        let analyst: Uuid = sqlx::query_scalar(
-            "INSERT INTO analyst_accounts (organization_id, login, name, password_hash, created_by_kind, created_at) \
-             VALUES ($1, 'telemetry_analyst_planted00000', 'planted', sha256('planted'), 'system', now()) RETURNING id",
-        )
-        .bind(owner.0)
-        .fetch_one(&self.demo.stores.pool)
-        .await
-        .unwrap();
-        let registered = self.create(&key, "/domains", &json!({"domain": "planted-not-verified.example"})).await;
-        let delegation = self.create(&key, "/delegations", &json!({"grantee_org_id": granted.id})).await;
-        let request = self.create(&asking, "/delegation-requests", &json!({"domain": "planted.example"})).await;
-        let hook = json!({"url": "https://planted.example/hook", "event_types": ["delegation.created"]});
-        let hook = self.create(&key, "/webhooks", &hook).await;
-        let drain = self.create(&key, "/drains", &json!({"name": "planted", "provider": "cloudflare"})).await;
-        let manifest = json!({"url": "https://planted.example/.well-known/content-telemetry.json"});
-        let manifest = self.create(&key, "/manifests", &manifest).await;
-        let view = self.create(&key, "/saved-views", &json!({"name": "planted", "page": "overview"})).await;
-        let send = async |path: &str, body: Value| {
-            let request = self.demo.client.post(self.demo.url(&format!("{IDENTITY}{path}"))).bearer_auth(&person);
-            let made = send_request(request.header("content-type", "application/json").body(body.to_string())).await;
-            assert_eq!(made.status, 201, "{path}: {}", made.body);
-            made.body
-        };
-        let members = format!("/organizations/{owner}/members");
-        let invite = send(&members, json!({"email": "invited@planted.example", "role": "member"})).await;
-        let wish = json!({"org_name": "Planted Wish", "admin_email": "admin@planted.example", "use_case": "planted"});
-        let wish = send("/platform-access-requests", wish).await;
-        for (kind, value) in [
-            (Kind::Organization, json!(owner)),
-            (Kind::Key, created["id"].clone()),
-            (Kind::Delegation, delegation["id"].clone()),
-            (Kind::Request, request["id"].clone()),
-            (Kind::DomainId, json!(domain)),
-            (Kind::Domain, json!("planted.example")),
-            (Kind::Registered, registered["domain"].clone()),
-            (Kind::Drain, drain["id"].clone()),
-            (Kind::Manifest, manifest["id"].clone()),
-            (Kind::Analyst, json!(analyst)),
-            (Kind::Webhook, hook["id"].clone()),
-            (Kind::SavedView, view["id"].clone()),
-            (Kind::Membership, json!(member)),
-            (Kind::Invite, invite["id"].clone()),
-            (Kind::AccessRequest, wish["id"].clone()),
-        ] {
-            self.note(kind, &value);
-        }
-    }
-
-    async fn plant_sessions(&mut self) {
-        let agent = Seed(&self.demo.stores.pool).org("Planted Agent", OrgType::Agent).await;
-        let start = json!({"agent_id": "planted", "external_session_id": "planted", "privacy_level": "full"});
-        let request = self.demo.client.post(self.demo.url("/sessions/start")).header("x-api-key", &agent.key);
-        let started = send_request(request.header("content-type", "application/json").body(start.to_string())).await;
-        let session = started.body["session_id"].clone();
-        let event_id = Uuid::new_v4().to_string();
-        let event = json!({"session_id": session, "events": [{"id": event_id, "type": "content_cited", "timestamp": "2026-11-01T10:00:00Z",
-            "content_url": "https://planted.example/page", "data": {"citation_type": "planted"}}]});
-        assert_eq!(self.demo.post(&agent.key, &event).await.status, 201);
-        for (kind, lifetime) in [(Kind::Token, 30), (Kind::ExpiredToken, -1)] {
-            let token = PlainClickToken::generate();
-            sqlx::query(
-                "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
-                 VALUES ($1, $2, $3, 'https://planted.example/', now() - interval '2 days', now() + make_interval(days => $4))",
-            )
-            .bind(token.hash().as_bytes().as_slice())
-            .bind(agent.id.0)
-            .bind(session.as_str().unwrap().parse::<Uuid>().unwrap())
-            .bind(lifetime)
-            .execute(&self.demo.stores.pool)
-            .await
-            .unwrap();
-            self.note(kind, &json!(token.reveal()));
-        }
-        self.note(Kind::Session, &session);
-        self.note(Kind::Event, &json!(event_id));
-    }
-
-    async fn plant_statement(&mut self) {
-        let request = self.demo.client.post(self.demo.url(STATEMENTS)).header("x-api-key", &self.victim);
-        let closed = send_request(request.json(&json!({"period": "2026-10"}))).await;
-        assert_eq!(closed.status, 201, "{}", closed.body);
-        self.note(Kind::Statement, &closed.body["id"]);
     }
 
     pub(super) fn theirs(&self, kind: Kind) -> &str {
         let (_, value) = self.theirs.iter().find(|(planted, _)| *planted == kind).unwrap();
         value
     }
+}
 
-    /// Returns everything that the organization itself can read about the planted data. Probes must not change it.
-    pub(super) async fn holdings(&self) -> Vec<Value> {
-        let mut holdings = Vec::new();
-        let identity = [
-            "/analysts",
-            "/api-keys",
-            "/delegations",
-            "/delegation-requests",
-            "/domains",
-            "/drains",
-            "/manifests",
-            "/webhooks",
-            "/settings",
-        ];
-        for path in identity.map(|path| format!("{IDENTITY}{path}")).iter().map(String::as_str).chain([STATEMENTS]) {
-            let url = self.demo.url(path);
-            let mut read = send_request(self.demo.client.request(Method::GET, url).header("x-api-key", &self.victim)).await.body;
-            // These reads update the time of the last use.
-            read.as_array_mut().into_iter().flatten().for_each(|item| item["last_used_at"] = Value::Null);
-            holdings.push(read);
-        }
-        holdings
+/// Creates something in identity-api.
+async fn create(scene: &TestApp, by: Credentials<'_>, path: &str, body: &Value) -> Value {
+    scene.post(by, &format!("{IDENTITY}{path}"), body).await.expect(201).body
+}
+
+async fn plant_identity(scene: &mut TestApp, owner: OrgId) {
+    let key = scene.victim.clone();
+    let seed = scene.seed();
+    seed.verify(owner, "planted.example").await;
+    let (granted, asking) = ("Planted Network", "Planted Partner");
+    let (granted, asking) = (seed.org(granted, OrgType::Platform).await, seed.org(asking, OrgType::Platform).await.id);
+    let asking = seed.key(asking, OrgType::Platform, &Scope::ALL).await;
+    let person = seed.session("person@planted.example", TimeDelta::days(1)).await;
+    let member: Uuid = sqlx::query_scalar(
+        "INSERT INTO memberships (organization_id, user_id, role) \
+         SELECT $1, id, 'owner' FROM users WHERE email = 'person@planted.example' RETURNING user_id",
+    )
+    .bind(owner.0)
+    .fetch_one(&scene.stores.pool)
+    .await
+    .unwrap();
+    let domain: Uuid = sqlx::query_scalar("SELECT id FROM domains WHERE domain = 'planted.example'")
+        .fetch_one(&scene.stores.pool)
+        .await
+        .unwrap();
+    let created = create(scene, Credentials::Key(&key), "/api-keys", &json!({"name": "planted"})).await;
+    let analyst: Uuid = sqlx::query_scalar(
+        "INSERT INTO analyst_accounts (organization_id, login, name, password_hash, created_by_kind, created_at) \
+         VALUES ($1, 'telemetry_analyst_planted00000', 'planted', sha256('planted'), 'system', now()) RETURNING id",
+    )
+    .bind(owner.0)
+    .fetch_one(&scene.stores.pool)
+    .await
+    .unwrap();
+    let registered = create(scene, Credentials::Key(&key), "/domains", &json!({"domain": "planted-not-verified.example"})).await;
+    let delegation = create(scene, Credentials::Key(&key), "/delegations", &json!({"grantee_org_id": granted.id})).await;
+    let request = create(scene, Credentials::Key(&asking), "/delegation-requests", &json!({"domain": "planted.example"})).await;
+    let hook = json!({"url": "https://planted.example/hook", "event_types": ["delegation.created"]});
+    let hook = create(scene, Credentials::Key(&key), "/webhooks", &hook).await;
+    let drain = create(scene, Credentials::Key(&key), "/drains", &json!({"name": "planted", "provider": "cloudflare"})).await;
+    let manifest = json!({"url": "https://planted.example/.well-known/content-telemetry.json"});
+    let manifest = create(scene, Credentials::Key(&key), "/manifests", &manifest).await;
+    let view = create(scene, Credentials::Key(&key), "/saved-views", &json!({"name": "planted", "page": "overview"})).await;
+    let send = async |path: &str, body: Value| create(scene, Credentials::Session(&person), path, &body).await;
+    let members = format!("/organizations/{owner}/members");
+    let invite = send(&members, json!({"email": "invited@planted.example", "role": "member"})).await;
+    let wish = json!({"org_name": "Planted Wish", "admin_email": "admin@planted.example", "use_case": "planted"});
+    let wish = send("/platform-access-requests", wish).await;
+    for (kind, value) in [
+        (Kind::Organization, json!(owner)),
+        (Kind::Key, created["id"].clone()),
+        (Kind::Delegation, delegation["id"].clone()),
+        (Kind::Request, request["id"].clone()),
+        (Kind::DomainId, json!(domain)),
+        (Kind::Domain, json!("planted.example")),
+        (Kind::Registered, registered["domain"].clone()),
+        (Kind::Drain, drain["id"].clone()),
+        (Kind::Manifest, manifest["id"].clone()),
+        (Kind::Analyst, json!(analyst)),
+        (Kind::Webhook, hook["id"].clone()),
+        (Kind::SavedView, view["id"].clone()),
+        (Kind::Membership, json!(member)),
+        (Kind::Invite, invite["id"].clone()),
+        (Kind::AccessRequest, wish["id"].clone()),
+    ] {
+        scene.note(kind, &value);
     }
 }
 
-async fn callers(demo: &Demo) -> (Vec<(CallerKind, &'static str, String)>, OrgId) {
-    let seed = Seed(&demo.stores.pool);
+async fn plant_sessions(scene: &mut TestApp) {
+    let agent = scene.seed().org("Planted Agent", OrgType::Agent).await;
+    let start = json!({"agent_id": "planted", "external_session_id": "planted", "privacy_level": "full"});
+    let session = json!(scene.start_session(&agent.key, &start).await);
+    let event_id = Uuid::new_v4().to_string();
+    let event = json!({"session_id": session, "events": [{"id": event_id, "type": "content_cited", "timestamp": "2026-11-01T10:00:00Z",
+        "content_url": "https://planted.example/page", "data": {"citation_type": "planted"}}]});
+    assert_eq!(scene.report(&agent.key, &event).await.status, 201);
+    for (kind, lifetime) in [(Kind::Token, 30), (Kind::ExpiredToken, -1)] {
+        let token = PlainClickToken::generate();
+        sqlx::query(
+            "INSERT INTO click_tokens (token_hash, organization_id, session_id, content_url, created_at, expires_at) \
+             VALUES ($1, $2, $3, 'https://planted.example/', now() - interval '2 days', now() + make_interval(days => $4))",
+        )
+        .bind(token.hash().as_bytes().as_slice())
+        .bind(agent.id.0)
+        .bind(session.as_str().unwrap().parse::<Uuid>().unwrap())
+        .bind(lifetime)
+        .execute(&scene.stores.pool)
+        .await
+        .unwrap();
+        scene.note(kind, &json!(token.reveal()));
+    }
+    scene.note(Kind::Session, &session);
+    scene.note(Kind::Event, &json!(event_id));
+}
+
+/// Returns everything that the organization itself can read about the planted data. Probes must not change it.
+pub(super) async fn holdings(scene: &TestApp) -> Vec<Value> {
+    let mut holdings = Vec::new();
+    let lists = "analysts api-keys delegations delegation-requests domains drains manifests webhooks settings".split(' ');
+    for path in lists.map(|list| format!("{IDENTITY}/{list}")).chain([STATEMENTS.to_owned()]) {
+        let mut read = scene.get(&scene.victim, &path).await.body;
+        // These reads update the time of the last use.
+        read.as_array_mut().into_iter().flatten().for_each(|item| item["last_used_at"] = Value::Null);
+        holdings.push(read);
+    }
+    holdings
+}
+
+async fn callers(demo: &DemoApp) -> (Vec<(CallerKind, &'static str, String)>, OrgId) {
+    let seed = demo.seed();
     let mut callers = Vec::new();
     for (who, org_type) in [
         (CallerKind::OwnersKey, OrgType::ContentOwner),
@@ -276,9 +251,6 @@ async fn callers(demo: &Demo) -> (Vec<(CallerKind, &'static str, String)>, OrgId
     for (who, email) in [(CallerKind::Member, "member@somebody.example"), (CallerKind::NonMember, "stranger@somebody.example")] {
         callers.push((who, "authorization", format!("Bearer {}", seed.session(email, TimeDelta::days(1)).await)));
     }
-    let joined = sqlx::query(
-        "INSERT INTO memberships (organization_id, user_id, role) SELECT $1, id, 'owner' FROM users WHERE email = 'member@somebody.example'",
-    );
-    joined.bind(own.0).execute(&demo.stores.pool).await.unwrap();
+    seed.own("member@somebody.example", &[own]).await;
     (callers, own)
 }
