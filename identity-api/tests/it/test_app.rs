@@ -57,12 +57,10 @@ impl Identity {
         Self::open_for(Clock::System, sign_in()).await
     }
 
-    /// Uses a manual clock.
     pub(crate) async fn open_with_manual_clock() -> TestApp {
         Self::open_for(manual_clock(), sign_in()).await
     }
 
-    /// Uses other sign-in settings.
     pub(crate) async fn open_for(clock: Clock, sign_in: SignInSettings) -> TestApp {
         let stores = TestStores::unprepared().await;
         Self::open_as(stores, clock, WebhookSettings::default(), sign_in, DomainSettings::default()).await
@@ -73,7 +71,6 @@ impl Identity {
         Self::open_on(app.stores.clone(), clock, WebhookSettings::default(), DomainSettings::default()).await
     }
 
-    /// Uses other domain verification settings.
     pub(crate) async fn open_on(stores: TestStores, clock: Clock, webhooks: WebhookSettings, domains: DomainSettings) -> TestApp {
         Self::open_as(stores, clock, webhooks, sign_in(), domains).await
     }

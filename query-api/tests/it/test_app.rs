@@ -279,12 +279,10 @@ impl Query {
         Self::with(ResolveSettings::default()).await
     }
 
-    /// Starts an app with this rate limit for domain lookups.
     pub(crate) async fn with(resolving: ResolveSettings) -> TestApp {
         Self::set(resolving, BotSettings::default()).await
     }
 
-    /// Starts an app with a custom bot table.
     pub(crate) async fn naming_bots_by(file: &Path) -> TestApp {
         Self::set(ResolveSettings::default(), BotSettings { bots_file: Some(file.to_owned()) }).await
     }
@@ -300,7 +298,6 @@ impl Query {
         }
     }
 
-    /// Starts an app with these read limits.
     pub(crate) async fn limited(reads: ReadSettings) -> TestApp {
         let app = Self::start().await;
         let settings = Settings { reads, ..Self::settings(&app) };
@@ -335,7 +332,6 @@ impl Query {
         TestApp::new(stores, &server.url.clone(), Self { server, shards, loaders: Mutex::default(), servers: None })
     }
 
-    /// Uses another server with the same stores.
     pub(crate) fn served_by(mut app: TestApp, server: TestServer) -> TestApp {
         app.server = server;
         let url = app.server.url.clone();
