@@ -1,6 +1,6 @@
 //! Click tokens that the gateway could not look up are resolved as the gateway would have, or their record is rejected.
 
-use crate::test_app::{NEW_YEAR_US, TestApp, column, event, record};
+use crate::test_app::{NEW_YEAR_US, Workers, column, event, record};
 use chrono::DateTime;
 use schemas::secrets::{PlainClickToken, SecretHash};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ pub(crate) fn by_token(key: u128, token: &str) -> Value {
 /// One log contains hashes, the other what a gateway makes of the tokens. The tables must be equal in every column.
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_and_gateway_lookups_produce_the_same_rows() {
-    let (hashed, resolved) = (TestApp::new().await, TestApp::new().await);
+    let (hashed, resolved) = (Workers::start().await, Workers::start().await);
     // These have expired by now, but were valid when the events were accepted.
     let until_us = NEW_YEAR_US + 60 * SECOND_US;
     let (own, theirs, nameless) = (session(1), session(2), session(3));
@@ -139,7 +139,7 @@ async fn worker_and_gateway_lookups_produce_the_same_rows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_token_rejects_only_its_record() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let until_us = NEW_YEAR_US + SECOND_US;
     issue(&app.stores.pool, "ctx_good", ISSUER, session(1), None, until_us).await;
     let good = |key| by_token(key, "ctx_good");
@@ -163,7 +163,7 @@ async fn invalid_token_rejects_only_its_record() {
         expected.push((app.log.put(0, &bytes).await, bytes, reason.to_owned()));
         app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[good(2 * n + 1)]))]).await;
     }
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     worker.stop().await;
 
     let neighbours: Vec<String> = (0..6).map(|n| format!("event-{n:06}")).collect();
@@ -176,14 +176,14 @@ async fn invalid_token_rejects_only_its_record() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_named_later_apply_to_later_events() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     issue(&app.stores.pool, "ctx_late", ISSUER, session(1), None, NEW_YEAR_US + SECOND_US).await;
     let members = json!({"session_id": session(1), "session_org": Uuid::from_u128(ISSUER), "link": "same"});
     let worker = app.worker();
     let put = async |accepted_at_us: i64, key: u128| {
         let events = [by_token(key, "ctx_late"), engaged(10 + key, &members)];
         app.put(&[(0, record(REPORTER, accepted_at_us, &events))]).await;
-        app.wait_until_caught_up().await;
+        app.caught_up().await;
     };
     put(NEW_YEAR_US, 1).await;
     let name = "UPDATE sessions SET agent_id = 'bot', agent_named_at = $1";

@@ -1,7 +1,9 @@
 //! While PostgreSQL is unavailable, only records with an unresolved click token wait for it.
 
 use crate::click_tokens::{REPORTER, by_token, engaged, issue, session};
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, RunningTask, RunningWorker, TestApp, column, event, ids, record, stream};
+use crate::test_app::{
+    NEW_YEAR_US, PARTITIONS, RunningTask, RunningWorker, TestApp, Workers, column, event, ids, record, stream,
+};
 use local::test_servers::Postgres;
 use serde_json::{Value, json};
 use service_kit::databases;
@@ -48,7 +50,7 @@ async fn waits(app: &TestApp, worker: &RunningTask, visible: u128) {
 async fn unresolved_tokens_wait_for_postgres() {
     let folder = tempfile::tempdir().unwrap();
     let (stores, mut server) = with_own_postgres(folder.path(), TestStores::fresh().await).await;
-    let app = TestApp::on(stores);
+    let app = Workers::on(stores);
     let until_us = NEW_YEAR_US + 1;
     issue(&app.stores.pool, "ctx_nameless", ISSUER, session(1), None, until_us).await;
     issue(&app.stores.pool, "ctx_known", ISSUER, session(2), Some("bot"), until_us).await;
@@ -58,22 +60,22 @@ async fn unresolved_tokens_wait_for_postgres() {
     let worker = app.worker();
     waits(&app, &worker, 0).await;
     server.resume();
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ids(0..60));
 
     server.kill_9();
     put_portion(&app, 60).await;
     waits(&app, &worker, 60).await;
     let mut server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ids(0..120));
 
     // The agent of a token's session can no longer change, so it isn't looked up again.
     app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[by_token(120, "ctx_known")]))]).await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     server.kill_9();
     app.put(&[(0, record(REPORTER, NEW_YEAR_US, &[by_token(121, "ctx_known")]))]).await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ids(0..122));
     worker.stop().await;
 
@@ -94,10 +96,10 @@ async fn unresolved_tokens_wait_for_postgres() {
 async fn starts_and_stores_without_postgres() {
     let fresh = TestStores::fresh().await;
     let nobody = PostgresSettings { database_url: format!("postgres://telemetry@{}/telemetry", free_address()) };
-    let app = TestApp::on(TestStores { postgres: nobody, ..fresh });
+    let app = Workers::on(TestStores { postgres: nobody, ..fresh });
     let RunningWorker { mut process, listen, .. } = app.watched([]).await;
     app.put(&stream(0..60)).await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ids(0..60));
     let ready = client().get(format!("http://{listen}/ready")).send().await.unwrap();
     assert_eq!(ready.status(), 503);

@@ -1,6 +1,6 @@
 //! Tests the retention of dead letters. `retention_deletes_events_completely` tests that of events.
 
-use crate::test_app::TestApp;
+use crate::test_app::{TestApp, Workers};
 use service_kit::kafka::{self, Retention};
 use service_kit::testing::eventually;
 use std::time::Duration;
@@ -16,7 +16,7 @@ async fn prepared(app: &TestApp, rejected_keep: Option<u32>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prepare_sets_the_retention_of_dead_letters() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let kafka = &app.stores.kafka;
     let kept = async || kafka::retention(kafka, &kafka.rejected_topic).await.unwrap();
     assert_eq!(kept().await, Retention::ForEver);

@@ -1,6 +1,6 @@
 //! Log lines of bot requests that returned no content: one row each, in any order and with any repeats.
 
-use crate::test_app::{NEW_YEAR_US, RunningTask, TestApp, record};
+use crate::test_app::{NEW_YEAR_US, RunningTask, TestApp, Workers, record};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -32,7 +32,7 @@ async fn shown(app: &TestApp) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stores_every_member_of_a_line() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let mut record = failing(NEW_YEAR_US, &[line(1, 304), line(2, 404)]);
     record["drain"] = json!("00000000-0000-0000-0000-000000000009");
     app.put(&[(0, record)]).await;
@@ -58,7 +58,7 @@ async fn stores_every_member_of_a_line() {
 async fn first_accepted_copy_of_a_line_counts() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let lines = |status: u16| -> Vec<Value> { (1..=9).map(|key| line(key, status)).collect() };
     // Accepted in December and January; the first has status 404.
     let accepted = [(NEW_YEAR_US - 1, 404), (NEW_YEAR_US, 403), (NEW_YEAR_US + MONTH_US / 2, 304)];
@@ -84,7 +84,7 @@ async fn first_accepted_copy_of_a_line_counts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn retention_deletes_failed_fetches() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let now_us = Clock::System.now().timestamp_micros();
     app.put(&[(0, failing(NEW_YEAR_US - 60 * MONTH_US, &[line(1, 404), line(2, 404)])), (1, failing(now_us, &[line(2, 403)]))])
         .await;

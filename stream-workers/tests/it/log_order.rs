@@ -1,6 +1,6 @@
 //! C4, invariants 3 and 10: order, repeats and a replay from the beginning have no effect.
 
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, record};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, Workers, record};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -16,13 +16,13 @@ async fn replaying_the_log_does_not_change_rows() {
     let mut stream: Vec<Value> = (0..RECORDS).map(|n| random_record(n, &mut random)).collect();
     stream.shuffle(&mut random);
 
-    let in_order = TestApp::new().await;
+    let in_order = Workers::start().await;
     in_order.put(&stream.iter().map(|record| (0, record.clone())).collect::<Vec<_>>()).await;
     in_order.process_all().await;
     let expected = in_order.table().await;
     assert!(expected.len() > 50, "seed {seed}: the stream is too small");
 
-    let shaken = TestApp::new().await;
+    let shaken = Workers::start().await;
     let mut shuffled: Vec<(i32, Value)> = (0..3).flat_map(|_| &stream).map(|record| (0, record.clone())).collect();
     shuffled.shuffle(&mut random);
     for (partition, _) in &mut shuffled {
@@ -36,7 +36,7 @@ async fn replaying_the_log_does_not_change_rows() {
         shaken.put(now).await;
         rest = later;
     }
-    shaken.wait_until_caught_up().await;
+    shaken.caught_up().await;
     worker.stop().await;
     assert_eq!(shaken.table().await, expected, "seed {seed}: permuted and three times");
 

@@ -1,6 +1,6 @@
 //! The rows written for a record.
 
-use crate::test_app::{NEW_YEAR_US, TestApp, record};
+use crate::test_app::{NEW_YEAR_US, Workers, record};
 use serde_json::json;
 
 const NONE: &str = "00000000-0000-0000-0000-000000000000";
@@ -52,7 +52,7 @@ const COLUMNS: [(&str, &str, &str); 41] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stores_every_member_of_a_record() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let full = json!({
         "own_key": "00000000000000000000000000000002", "correlation_key": "b19a1f9e1026bf9713121b883f48e284", "id": "event-1", "type": "content_retrieved",
         "at_ms": 1_793_527_200_123_i64, "source_role": "origin", "site": "com.example.www",

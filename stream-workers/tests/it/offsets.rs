@@ -1,7 +1,7 @@
 //! F28: lost offsets, and a log that drops records before they are read. The other records are read, and the gap is counted.
 
 use crate::metrics::wait_for_lines;
-use crate::test_app::{NEW_YEAR_US, RunningWorker, TestApp, event, ids, record};
+use crate::test_app::{NEW_YEAR_US, RunningWorker, Workers, event, ids, record};
 use rdkafka::Offset;
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
 use serde_json::Value;
@@ -19,7 +19,7 @@ fn records(partition: i32, events: std::ops::Range<u128>) -> Vec<(i32, Value)> {
 /// Offsets in Kafka are only for tools that show lag.
 #[tokio::test(flavor = "multi_thread")]
 async fn f28_losing_the_groups_offsets_changes_nothing() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     app.put(&[records(0, 0..20), records(3, 20..40)].concat()).await;
     app.process_all().await;
     app.log.delete_group(&app.stores.name).await;
@@ -32,10 +32,10 @@ async fn f28_losing_the_groups_offsets_changes_nothing() {
 /// Records are dropped while a worker reads, so there is a gap in the middle of a block.
 #[tokio::test(flavor = "multi_thread")]
 async fn f28_counts_a_gap_within_a_block() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let RunningWorker { process: mut worker, metrics, .. } = app.watched([]).await;
     app.put(&records(2, 0..5)).await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     // Only a transaction leaves a gap in the middle of a log: its end is an offset without a record.
     let producer: FutureProducer =
         kafka::producer_config(&app.stores.kafka).unwrap().set("transactional.id", &app.stores.name).create().unwrap();
@@ -65,7 +65,7 @@ async fn f28_counts_a_gap_within_a_block() {
 /// Retention drops unread records of a partition that was read before, and of one that was never read.
 #[tokio::test(flavor = "multi_thread")]
 async fn f28_counts_records_that_retention_dropped_unread() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     app.put(&records(0, 0..10)).await;
     app.process_all().await;
     app.put(&[records(0, 10..20), records(5, 20..24)].concat()).await;
@@ -74,7 +74,7 @@ async fn f28_counts_records_that_retention_dropped_unread() {
     let RunningWorker { process: mut worker, metrics, .. } = app.watched([]).await;
     let left = [ids(0..10), ids(15..20), ids(22..24)].concat();
     eventually("the remaining records are visible", || async { (app.visible().await == left).then_some(()) }).await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     let found = app.progress().await;
     let of = |partition: i32| (found[&partition].0.since, found[&partition].0.next, found[&partition].0.missing());
     assert_eq!((of(0), of(5)), ((0, 20, 5), (0, 4, 2)));

@@ -1,6 +1,6 @@
 //! C8 in the console: dead letters are copied to PostgreSQL, and an operator's retry restores a record once.
 
-use crate::test_app::{NEW_YEAR_US, TestApp, event, record};
+use crate::test_app::{NEW_YEAR_US, TestApp, Workers, event, record};
 use service_kit::testing::eventually;
 
 /// Returns the copies as (origin, reason, bytes, state), sorted by origin.
@@ -27,7 +27,7 @@ async fn retry_all(app: &TestApp) -> Vec<(String, String, i64, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_retries_restore_a_record_once() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let topic = &app.stores.kafka.topic;
     // An older worker rejected the readable record.
     let readable = record(1, NEW_YEAR_US, &[event(1), event(2)]).to_string();
@@ -49,7 +49,7 @@ async fn operators_retries_restore_a_record_once() {
     assert_eq!(letters[0].3, "restored");
     assert!(letters[1].3.starts_with("it could stop the worker; run "), "{letters:?}");
     assert!(letters[2].3.starts_with("not a record: "), "{letters:?}");
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ["event-000001", "event-000002"]);
 
     let ends = async || app.progress().await.values().map(|(_, end)| end).sum::<i64>();
@@ -63,7 +63,7 @@ async fn operators_retries_restore_a_record_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_of_expired_letters_are_deleted() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let planted = "INSERT INTO dead_letters (id, origin, reason, rejected_at, bytes) \
                    SELECT gen_random_uuid(), 'old/0/' || hours, 'planted', now() - make_interval(hours => hours), 1 \
                    FROM generate_series(0, 2, 2) AS hours";

@@ -1,7 +1,7 @@
 //! The binary from an operator's point of view: rejected settings, health, metrics, exit codes.
 
 use crate::metrics::wait_for_lines;
-use crate::test_app::{NEW_YEAR_US, RunningWorker, Setting, TestApp, event, record};
+use crate::test_app::{NEW_YEAR_US, RunningWorker, Setting, TestApp, Workers, event, record};
 use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
 use service_kit::kafka;
 use service_kit::testing::{client, eventually};
@@ -17,7 +17,7 @@ async fn refusal(app: &TestApp, besides: impl IntoIterator<Item = Setting>) -> S
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_topics_that_lose_records() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let missing = refusal(&app, [("TELEMETRY_TOPIC", "test_absent".to_owned())]).await;
     assert_eq!(missing, "topic test_absent does not exist: create it with `telemetry stream-workers prepare`");
     let topic = &app.stores.kafka.topic;
@@ -42,7 +42,7 @@ async fn rejects_topics_that_lose_records() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prepare_is_idempotent() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let topic = format!("{}_prepared", app.stores.name);
     app.clickhouse.query("DROP TABLE events SYNC").execute().await.unwrap();
     for _ in 0..2 {
@@ -55,7 +55,7 @@ async fn prepare_is_idempotent() {
 /// Exit code 0 also means that it took less than ten seconds. A slower drain exits with another code.
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_reports_its_health_and_stops() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let RunningWorker { mut process, listen, metrics } = app.watched([]).await;
     process.wait_until_ok(&format!("http://{listen}/ready")).await;
     let ready: serde_json::Value = client().get(format!("http://{listen}/ready")).send().await.unwrap().json().await.unwrap();
@@ -69,7 +69,7 @@ async fn worker_reports_its_health_and_stops() {
 
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(1), event(1), event(2)]))]).await;
     app.log.put(0, b"poison").await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     let expected =
         ["worker_records_total 2", "worker_events_stored_total 3", "worker_records_rejected_total 1", "worker_active 1"];
     wait_for_lines(&metrics, &expected).await;

@@ -3,7 +3,7 @@
 //! `PROCESSED_ROUNDS` sets the number of crashing workers; the full test has 50.
 
 use crate::metrics::wait_for_lines;
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, RunningWorker, TestApp, event, record};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, RunningWorker, Workers, event, record};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
@@ -37,20 +37,20 @@ fn counts(portions: u64) -> Counts {
 async fn stores_or_rejects_every_event_once() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let rounds = size("PROCESSED_ROUNDS", 4);
     for round in 0..rounds {
         app.put(&portion(u128::try_from(round).unwrap())).await;
         if let Some(point) = POINTS.get(round % 4) {
             app.crash_at(point).await;
         } else {
-            let mut worker = app.start([]);
+            let mut worker = app.launch([]);
             tokio::time::sleep(Duration::from_millis(random.random_range(0..2_000))).await;
             worker.kill_9().await;
         }
     }
     let RunningWorker { process: mut last, metrics, .. } = app.watched([]).await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     let processed = app.processed().await;
     assert_eq!(processed, counts(rounds as u64), "seed {seed}");
     assert_eq!(app.events().await, 3 * rounds as u64 * u64::try_from(PARTITIONS).unwrap(), "seed {seed}");

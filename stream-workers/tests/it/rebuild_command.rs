@@ -1,6 +1,6 @@
 //! `telemetry stream-workers rebuild` with the real binary: fills an empty database from the log. F27: the beginning of the log is missing.
 
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, event, record};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Workers, event, record};
 use rdkafka::Offset;
 use serde_json::Value;
 use service_kit::settings::ClickHouseSettings;
@@ -18,7 +18,7 @@ pub(crate) fn stream(records: u128) -> Vec<(i32, Value)> {
 }
 
 pub(crate) async fn worked_off(records: u128) -> TestApp {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     app.put(&stream(records)).await;
     app.process_all().await;
     app
@@ -39,7 +39,7 @@ async fn rebuild_produces_the_same_rows() {
 
     let database = format!("{}_rebuilt", app.stores.clickhouse.clickhouse_database);
     let clickhouse = ClickHouseSettings { clickhouse_database: database.clone(), ..app.stores.clickhouse.clone() };
-    let rebuilt = TestApp::on(TestStores { clickhouse, ..app.stores.clone() });
+    let rebuilt = Workers::on(TestStores { clickhouse, ..app.stores.clone() });
     let (code, stdout, stderr) = rebuilt.command(&["rebuild"]).await;
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.starts_with(&format!("{database} has 200 events;")), "{stdout}");

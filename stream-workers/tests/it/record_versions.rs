@@ -3,7 +3,7 @@
 //! The files in `tests/records/` are never regenerated: a log contains what was written, whatever the current types are. A new record
 //! version adds its own files and doesn't change existing ones.
 
-use crate::test_app::{TestApp, event, record};
+use crate::test_app::{TestApp, Workers, event, record};
 use schemas::log::RECORD_VERSION;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ async fn table(app: &TestApp, kept: &Value) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_record_version_still_produces_its_rows() {
     for (records, rows) in VERSIONS {
-        let app = TestApp::new().await;
+        let app = Workers::start().await;
         for record in records.lines() {
             app.log.put(0, record.as_bytes()).await;
         }
@@ -39,7 +39,7 @@ async fn every_record_version_still_produces_its_rows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn newer_records_become_dead_letters() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let mut newer = record(1, crate::test_app::NEW_YEAR_US, &[event(2)]);
     newer["v"] = json!(RECORD_VERSION + 1);
     newer["what_a_worker_of_today_would_miss"] = json!(true);

@@ -1,10 +1,10 @@
 //! C8: `rejected list|show|retry` with the real binary. A dead letter is shown unchanged, and requeued once.
 
-use crate::test_app::{NEW_YEAR_US, TestApp, event, record};
+use crate::test_app::{NEW_YEAR_US, TestApp, Workers, event, record};
 
 /// Returns an app with an unreadable record, which would clear the screen, between two good ones.
 async fn world_with_poison() -> (TestApp, String, Vec<u8>) {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let poison = b"{\"v\":1,\"\x1b[2J".to_vec();
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     let origin = app.log.put(0, &poison).await;
@@ -51,7 +51,7 @@ async fn does_not_retry_unreadable_records() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn retry_restores_a_record_only_once() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     // An older worker, which could not read it, rejected this record; this worker can read it.
     let readable = record(1, NEW_YEAR_US, &[event(1), event(2)]).to_string();
     let neighbour = record(1, NEW_YEAR_US, &[event(3)]).to_string();

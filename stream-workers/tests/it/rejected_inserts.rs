@@ -3,7 +3,7 @@
 
 use crate::faulty_clickhouse::{Disturbance, proxy};
 use crate::metrics;
-use crate::test_app::{RunningWorker, TestApp, ids, stream};
+use crate::test_app::{RunningWorker, Workers, ids, stream};
 use service_kit::testing::eventually;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,10 +22,10 @@ const REPEATED: &str = "worker_statements_repeated_total";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_until_a_mismatched_table_is_fixed() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let mut worker = app.watched([]).await;
     app.put(&stream(0..30)).await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
 
     for (stored, (harm, fix)) in (30..).step_by(30).zip([
         (
@@ -40,7 +40,7 @@ async fn waits_until_a_mismatched_table_is_fixed() {
         worker.reaches(REPEATED, repeated + 3.0).await;
         assert_eq!(app.not_stored().await, 30, "{harm}: a block that can't be inserted isn't skipped");
         app.clickhouse.query(fix).execute().await.unwrap();
-        app.wait_until_caught_up().await;
+        app.caught_up().await;
     }
     assert_eq!(app.visible().await, ids(0..90));
     assert_eq!(app.log.dead_letters().await, [], "the table was wrong, not the records");
@@ -49,7 +49,7 @@ async fn waits_until_a_mismatched_table_is_fixed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_while_a_table_has_too_many_parts() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     for statement in
         ["SYSTEM STOP MERGES events", "ALTER TABLE events MODIFY SETTING parts_to_delay_insert = 4, parts_to_throw_insert = 4"]
     {
@@ -80,20 +80,20 @@ async fn waits_while_a_table_has_too_many_parts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_while_the_store_is_read_only() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let is_restricted = Arc::new(AtomicBool::new(false));
     let restricted = Arc::clone(&is_restricted);
     let proxy =
         proxy(&app, move |_, _| if restricted.load(Ordering::Relaxed) { Disturbance::ReadOnly } else { Disturbance::None }).await;
     let mut worker = app.watched([("CLICKHOUSE_URL", proxy.url.clone())]).await;
     app.put(&stream(0..30)).await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     is_restricted.store(true, Ordering::Relaxed);
     app.put(&stream(30..60)).await;
     worker.reaches(REPEATED, 3.0).await;
     assert_eq!(app.not_stored().await, 30);
     is_restricted.store(false, Ordering::Relaxed);
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ids(0..60));
     assert_eq!(app.log.dead_letters().await, []);
     assert_eq!(worker.process.terminate().await, Some(0));

@@ -122,7 +122,7 @@ async fn c7_stored_rows_stay_identical_during_replays() {
     }
     stop.cancel();
     let keys = live.await.unwrap();
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     worker.stop().await;
     assert!(polls >= 5, "{polls}");
     assert!(read().await == before);
@@ -138,7 +138,7 @@ async fn replays_continue_after_writers_are_killed() {
         for point in CRASH_POINTS {
             app.crash_at(point).await;
         }
-        app.start([])
+        app.launch([])
     };
     let ((code, stdout, stderr), mut last) = tokio::join!(app.command(&["replay"]), dying);
     assert_eq!(code, Some(0), "{stdout}{stderr}");
@@ -154,12 +154,12 @@ async fn paused_writer_abandons_its_replay() {
     let app = worked_off(2_000).await;
     let whole = app.table().await;
     lose(&app).await;
-    let mut former = app.start([]);
+    let mut former = app.launch([]);
     let takeover = async {
         eventually("the replay has begun", || async { (replayed(&app).await > 200).then_some(()) }).await;
         former.pause();
         let at_pause = replayed(&app).await;
-        let standby = app.start([]);
+        let standby = app.launch([]);
         eventually("the standby continues", || async { (replayed(&app).await > at_pause).then_some(()) }).await;
         former.resume();
         standby
@@ -210,7 +210,7 @@ async fn replay_fails_if_it_kills_every_writer() {
     assert_eq!(code, Some(1));
     assert!(stderr.contains("the replay failed: 5 writers stopped"), "{stderr}");
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(12)]))]).await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     worker.stop().await;
 }
 

@@ -2,7 +2,7 @@
 
 use crate::click_tokens::{REPORTER, engaged, session};
 use crate::clicks_without_postgres::with_own_postgres;
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, column, record};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, TestApp, Workers, column, record};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use service_kit::testing::TestStores;
@@ -29,7 +29,7 @@ async fn written(app: &TestApp, session: Uuid) -> Option<Row> {
 async fn f17_writes_sessions_after_postgres_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let (stores, mut server) = with_own_postgres(folder.path(), TestStores::fresh().await).await;
-    let app = TestApp::on(stores);
+    let app = Workers::on(stores);
     let start: DateTime<Utc> = "2026-01-01T08:00:00Z".parse().unwrap();
     let said = json!({"session_id": session(1), "privacy_level": "summary", "parent_session_id": "p", "started_at": start,
         "manifest_ref": "m", "agent_id": "bot"});
@@ -43,7 +43,7 @@ async fn f17_writes_sessions_after_postgres_recovers() {
     worker.assert_running(Duration::from_secs(3), is_not_committed).await;
     assert_eq!(app.visible().await.len(), 0, "an event that can be read has its session");
     let _server = tokio::task::spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     worker.stop().await;
 
     let row = written(&app, session(1)).await.expect("the session is written");
@@ -64,7 +64,7 @@ async fn f17_writes_sessions_after_postgres_recovers() {
 
 #[tokio::test]
 async fn replays_do_not_restore_deleted_sessions() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     app.put(&(0..PARTITIONS).map(|n| (n, naming(1, &json!({"session_id": session(1), "agent_id": "bot"})))).collect::<Vec<_>>())
         .await;
     app.process_all().await;
@@ -78,7 +78,7 @@ async fn replays_do_not_restore_deleted_sessions() {
 
 #[tokio::test]
 async fn unstorable_sessions_reject_only_their_record() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let bad = [
         json!({"agent_id": "a\0b"}),
         json!({"manifest_ref": "\0"}),
@@ -104,7 +104,7 @@ async fn unstorable_sessions_reject_only_their_record() {
 
 #[tokio::test]
 async fn writes_more_sessions_than_fit_in_a_statement() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     for part in 0..3 {
         let sessions = (part * 1_000..(part + 1) * 1_000).map(session);
         let mut record = naming(part, &json!({"session_id": session(part)}));
@@ -130,7 +130,7 @@ fn of_agent(n: u128, accepted_us: i64, agent: Option<&str>) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn later_events_get_the_first_named_agent() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let said = [None, Some("env-bot"), Some("later-bot"), None];
     let records = (0_u128..).zip(said).map(|(n, agent)| of_agent(n, NEW_YEAR_US + i64::try_from(n).unwrap(), agent));
     app.put(&records.map(|record| (0, record)).collect::<Vec<_>>()).await;
@@ -146,7 +146,7 @@ async fn later_events_get_the_first_named_agent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn earlier_agent_replaces_the_cached_one() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let worker = app.worker();
     // An API call names the agent, and the record that named it earlier is read afterwards.
     let call = "INSERT INTO sessions (organization_id, session_id, agent_id, agent_named_at) VALUES ($1, $2, 'called', $3)";
@@ -154,7 +154,7 @@ async fn earlier_agent_replaces_the_cached_one() {
     call.bind(DateTime::from_timestamp_micros(NEW_YEAR_US + 20)).execute(&app.stores.pool).await.unwrap();
     for (n, accepted, agent) in [(0, 30, None), (1, 10, Some("env-bot")), (2, 40, None)] {
         app.put(&[(0, of_agent(n, NEW_YEAR_US + accepted, agent))]).await;
-        app.wait_until_caught_up().await;
+        app.caught_up().await;
     }
     worker.stop().await;
     assert_eq!(column(&app, "agent").await, ["called", "env-bot", "env-bot"]);

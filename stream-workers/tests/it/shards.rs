@@ -1,6 +1,6 @@
 //! Two shards, each with its own worker, read one log. Together they store what one server stores, whatever process crashes.
 
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, RunningTask, TestApp, record, settings};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, RunningTask, TestApp, Workers, record, settings};
 use local::test_servers::ClickHouse;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -30,11 +30,11 @@ struct ShardFixture {
 
 impl ShardFixture {
     async fn start() -> Self {
-        let (one, folder) = (TestApp::new().await, tempfile::tempdir().unwrap());
+        let (one, folder) = (Workers::start().await, tempfile::tempdir().unwrap());
         let at = folder.path().to_owned();
         let servers = spawn_blocking(move || ClickHouse::shards(&at, SHARDS)).await.unwrap().unwrap();
         let stores = one.stores.prepare_shards(&servers).await.into_iter();
-        let shards = stores.map(|clickhouse| TestApp::on(TestStores { clickhouse, ..one.stores.clone() })).collect();
+        let shards = stores.map(|clickhouse| Workers::on(TestStores { clickhouse, ..one.stores.clone() })).collect();
         Self { one, shards, servers, _folder: folder }
     }
 
@@ -109,7 +109,7 @@ async fn shards_together_store_the_rows_of_one_server() {
     // A standby of the first shard must continue; the second shard's server is killed and restarted.
     let [of_one, dies, of_second] = workers;
     let standby = RunningTask::start(world.settings_of(0));
-    world.shards[0].wait_until_caught_up().await;
+    world.shards[0].caught_up().await;
     drop(dies);
     let mut server = world.servers.pop().unwrap();
     let server = spawn_blocking(move || {
@@ -119,7 +119,7 @@ async fn shards_together_store_the_rows_of_one_server() {
     world.put(second).await;
     world.servers.push(server.await.unwrap().unwrap());
     for app in world.shards.iter().chain([&world.one]) {
-        app.wait_until_caught_up().await;
+        app.caught_up().await;
     }
     for worker in [of_one, standby, of_second] {
         worker.stop().await;
@@ -138,7 +138,7 @@ async fn shards_together_store_the_rows_of_one_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_another_shards_tables() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let worker_of = |number| {
         let mut settings = app.settings();
         settings.tuning.shard = shard(number);
@@ -146,7 +146,7 @@ async fn rejects_another_shards_tables() {
     };
     app.put(&[(0, record(1, NEW_YEAR_US, &[]))]).await;
     let worker = RunningTask::start(worker_of(1));
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     worker.stop().await;
     let refused = stream_workers::run_worker(&worker_of(2), CancellationToken::new()).await.unwrap_err().to_string();
     assert_eq!(refused, "TELEMETRY_SHARD=2/2: these tables belong to shard 1/2; correct the setting or CLICKHOUSE_URL");

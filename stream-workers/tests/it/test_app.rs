@@ -23,8 +23,11 @@ pub(crate) const NEW_YEAR_US: i64 = 1_767_225_600_000_000;
 
 pub(crate) type Setting = (&'static str, String);
 
-pub(crate) struct TestApp {
-    pub(crate) stores: TestStores,
+pub(crate) type TestApp = service_kit::testing::TestApp<Workers>;
+
+/// What the tests do with workers on the app's stores.
+pub(crate) struct Workers {
+    stores: TestStores,
     pub(crate) log: TestLog,
     pub(crate) clickhouse: Client,
 }
@@ -41,14 +44,15 @@ pub(crate) struct RunningTask {
     task: JoinHandle<anyhow::Result<()>>,
 }
 
-impl TestApp {
-    pub(crate) async fn new() -> Self {
+impl Workers {
+    pub(crate) async fn start() -> TestApp {
         Self::on(TestStores::fresh().await)
     }
 
-    pub(crate) fn on(stores: TestStores) -> Self {
+    pub(crate) fn on(stores: TestStores) -> TestApp {
         let clickhouse = databases::clickhouse(&stores.clickhouse).unwrap();
-        Self { log: TestLog::connect(&stores.kafka), clickhouse, stores }
+        let workers = Self { log: TestLog::connect(&stores.kafka), clickhouse, stores: stores.clone() };
+        TestApp::new(stores, "", workers)
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -61,18 +65,13 @@ impl TestApp {
 
     pub(crate) async fn process_all(&self) {
         let worker = self.worker();
-        self.wait_until_caught_up().await;
+        self.log.caught_up(&self.stores.clickhouse).await;
         worker.stop().await;
-    }
-
-    /// Waits until every record of the log is stored or rejected.
-    pub(crate) async fn wait_until_caught_up(&self) {
-        eventually("every record is stored", || async { (self.not_stored().await == 0).then_some(()) }).await;
     }
 
     /// Returns the number of records on the log after the stored offsets.
     pub(crate) async fn not_stored(&self) -> i64 {
-        self.progress().await.values().map(|(stats, end)| end - stats.next).sum()
+        self.log.not_stored(&self.stores.clickhouse).await
     }
 
     /// Returns the stored progress of each partition, and its end.
@@ -82,7 +81,7 @@ impl TestApp {
     }
 
     /// Starts the binary with these additional settings.
-    pub(crate) fn start(&self, besides: impl IntoIterator<Item = Setting>) -> TestProcess {
+    pub(crate) fn launch(&self, besides: impl IntoIterator<Item = Setting>) -> TestProcess {
         TestProcess::service(&[], &self.environment(besides))
     }
 
@@ -95,13 +94,13 @@ impl TestApp {
     pub(crate) async fn watched(&self, besides: impl IntoIterator<Item = Setting>) -> RunningWorker {
         let (listen, metrics) = (free_address().to_string(), free_address().to_string());
         let own = [("TELEMETRY_LISTEN", listen.clone()), ("TELEMETRY_METRICS_LISTEN", metrics.clone())];
-        let mut process = self.start(own.into_iter().chain(besides));
+        let mut process = self.launch(own.into_iter().chain(besides));
         process.wait_until_ok(&format!("http://{listen}/health")).await;
         RunningWorker { process, listen, metrics }
     }
 
     pub(crate) async fn crash_at(&self, point: &str) {
-        let mut worker = self.start([("FAIL_POINT", format!("{point}:1/1"))]);
+        let mut worker = self.launch([("FAIL_POINT", format!("{point}:1/1"))]);
         assert_eq!(worker.exit_code().await, None, "it dies at {point}: {}", worker.stderr());
     }
 

@@ -1,7 +1,7 @@
 //! C8: a record that can't be read becomes a dead letter, and its neighbors are stored. Records that crash the process are tested in
 //! writer.rs.
 
-use crate::test_app::{NEW_YEAR_US, TestApp, event, record};
+use crate::test_app::{NEW_YEAR_US, Workers, event, record};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rdkafka::admin::{AdminOptions, AlterConfig, ResourceSpecifier};
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn poison_record_becomes_one_dead_letter() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let good = |n: u128| record(1, NEW_YEAR_US, &[event(n)]).to_string().into_bytes();
     let newer = record(1, NEW_YEAR_US, &[event(90)]).to_string().replacen("\"v\":1", "\"v\":999", 1);
     let early = record(1, -1, &[event(91)]).to_string();
@@ -38,7 +38,7 @@ async fn poison_record_becomes_one_dead_letter() {
     let put = Instant::now();
     eventually("every neighbour is visible", || async { (app.visible().await.len() == 12).then_some(()) }).await;
     eprintln!("C8: all neighbours of {} poison records are visible {:?} after the last was put", expected.len(), put.elapsed());
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     worker.stop().await;
 
     expected.sort();
@@ -54,7 +54,7 @@ async fn poison_record_becomes_one_dead_letter() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_poison_records_of_any_size() {
     const BYTES: usize = 10 * 1024 * 1024;
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let kafka = &app.stores.kafka;
     let admin = kafka::admin(kafka).unwrap();
     let larger = AlterConfig::new(ResourceSpecifier::Topic(&kafka.topic)).set("max.message.bytes", "20000000");
@@ -87,10 +87,10 @@ async fn rejects_poison_records_of_any_size() {
 /// F21: a dead letter that can't be written blocks its partition, because otherwise its record would be lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_until_dead_letters_can_be_written() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let mut worker = app.process().await;
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     let admin = kafka::admin(&app.stores.kafka).unwrap();
     let letters = app.stores.kafka.rejected_topic.as_str();
     admin.delete_topics(&[letters], &AdminOptions::new()).await.unwrap().remove(0).unwrap();
@@ -102,7 +102,7 @@ async fn waits_until_dead_letters_can_be_written() {
     .await;
     assert_eq!(app.not_stored().await, 2);
     kafka::create_topics(&app.stores.kafka).await.unwrap();
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ["event-000001", "event-000002"]);
     let found: Vec<String> = app.log.dead_letters().await.into_iter().map(|letter| letter.origin).collect();
     assert!(!found.is_empty() && found.iter().all(|found| *found == origin), "{found:?}");
@@ -112,7 +112,7 @@ async fn waits_until_dead_letters_can_be_written() {
 /// F22: decoding a record panics.
 #[tokio::test(flavor = "multi_thread")]
 async fn survives_a_record_that_panics() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let mut worker = app.process().await;
     let mut bad = event(2);
     bad["data"] = json!("deadly-record:panic");
@@ -120,7 +120,7 @@ async fn survives_a_record_that_panics() {
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(1)]))]).await;
     let origin = app.log.put(0, poison.as_bytes()).await;
     app.put(&[(0, record(1, NEW_YEAR_US, &[event(3)]))]).await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ["event-000001", "event-000003"]);
     let letters = app.log.dead_letters().await;
     let [letter] = letters.as_slice() else { panic!("{letters:?}") };

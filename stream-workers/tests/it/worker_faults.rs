@@ -1,7 +1,7 @@
 //! C1 and C10: the worker or its store crashes at any moment. `C10_SECONDS` sets how long the store is unavailable; C10 requires 600.
 
 use crate::metrics;
-use crate::test_app::{NEW_YEAR_US, PARTITIONS, RunningTask, RunningWorker, TestApp, event, ids, record, stream};
+use crate::test_app::{NEW_YEAR_US, PARTITIONS, RunningTask, RunningWorker, TestApp, Workers, event, ids, record, stream};
 use local::test_servers::ClickHouse;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -18,7 +18,7 @@ const KILLS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_workers_neither_lose_nor_duplicate_events() {
-    let app = Arc::new(TestApp::new().await);
+    let app = Arc::new(Workers::start().await);
 
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
@@ -36,7 +36,7 @@ async fn killed_workers_neither_lose_nor_duplicate_events() {
     stop.cancel();
     writing.await.unwrap();
     let mut last = app.process().await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     let written = written.load(Ordering::Relaxed);
     assert_eq!(app.visible().await, ids(0..written.into()), "seed {seed}");
     assert_eq!(app.processed().await.events(), written, "seed {seed}: events that were inserted twice are counted once");
@@ -45,14 +45,14 @@ async fn killed_workers_neither_lose_nor_duplicate_events() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stopped_worker_is_replaced_immediately() {
-    let app = TestApp::new().await;
+    let app = Workers::start().await;
     let mut settings = app.settings();
     // A takeover after the silence would time out.
     settings.tuning.takeover_after_ms = 3_600_000;
     for key in 1..=3 {
         app.put(&[(0, record(1, NEW_YEAR_US, &[event(key)]))]).await;
         let worker = RunningTask::start(settings.clone());
-        app.wait_until_caught_up().await;
+        app.caught_up().await;
         worker.stop().await;
         assert_eq!(app.visible().await.len() as u128, key);
     }
@@ -68,7 +68,7 @@ async fn progresses(app: &TestApp, what: &str) {
 async fn restarting_workers_do_not_lose_events() {
     let seed = random_seed();
     let mut random = StdRng::seed_from_u64(seed);
-    let app = Arc::new(TestApp::new().await);
+    let app = Arc::new(Workers::start().await);
     let (written, stop) = (Arc::new(AtomicU64::new(0)), CancellationToken::new());
     let writing = tokio::spawn(write(Arc::clone(&app), Arc::clone(&written), stop.clone()));
     let mut workers = vec![app.process().await, app.process().await];
@@ -86,7 +86,7 @@ async fn restarting_workers_do_not_lose_events() {
     }
     stop.cancel();
     writing.await.unwrap();
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     let written = written.load(Ordering::Relaxed);
     assert_eq!(app.visible().await, ids(0..written.into()), "seed {seed}");
     assert_eq!(app.processed().await.events(), written, "seed {seed}: each event is counted once");
@@ -110,7 +110,7 @@ async fn with_own_clickhouse(folder: &std::path::Path) -> (TestApp, ClickHouse) 
     let fresh = TestStores::fresh().await;
     let clickhouse = ClickHouseSettings::at(server.url(), &fresh.name);
     databases::apply_clickhouse_ddl(&clickhouse).await.unwrap();
-    (TestApp::on(TestStores { clickhouse, ..fresh }), server)
+    (Workers::on(TestStores { clickhouse, ..fresh }), server)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,20 +119,20 @@ async fn store_outage_does_not_lose_events() {
     let (app, mut server) = with_own_clickhouse(folder.path()).await;
     let worker = app.worker();
     app.put(&stream(0..60)).await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
 
     server.kill_9();
     app.put(&stream(60..120)).await;
     worker.assert_running(Duration::from_secs(4), async || {}).await;
     let server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ids(0..120));
 
     server.pause();
     app.put(&stream(120..180)).await;
     worker.assert_running(Duration::from_secs(4), async || {}).await;
     server.resume();
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ids(0..180));
     worker.stop().await;
 }
@@ -147,7 +147,7 @@ async fn worker_continues_after_a_store_outage() {
     let RunningWorker { process: mut worker, metrics, .. } = app.watched([]).await;
     let lag = async || metrics::series::<f64>(&metrics, "worker_lag_seconds").await;
     app.put(&stream(0..60)).await;
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
 
     server.kill_9();
     // A megabyte each: a block has at most 32 MiB, and two may be in memory.
@@ -164,7 +164,7 @@ async fn worker_continues_after_a_store_outage() {
     eventually("the lag grows", || async { (lag().await? >= away_seconds as f64).then_some(()) }).await;
 
     let server = spawn_blocking(move || server.restart().map(|()| server)).await.unwrap().unwrap();
-    app.wait_until_caught_up().await;
+    app.caught_up().await;
     assert_eq!(app.visible().await, ids(0..60 + RECORDS));
     assert_eq!(u128::from(app.processed().await.events()), 60 + RECORDS);
     eventually("the lag is zero", || async { (lag().await? == 0.0).then_some(()) }).await;

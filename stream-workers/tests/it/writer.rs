@@ -8,7 +8,7 @@ mod recovery;
 mod rejected_blocks;
 mod sizes;
 
-use crate::test_app::{NEW_YEAR_US, Setting, TestApp, record};
+use crate::test_app::{NEW_YEAR_US, Setting, TestApp, Workers, record};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use random_records::RandomRecords;
@@ -41,7 +41,7 @@ struct WriterFixture {
 
 impl WriterFixture {
     async fn new() -> Self {
-        Self { app: TestApp::new().await, records: Vec::new() }
+        Self { app: Workers::start().await, records: Vec::new() }
     }
 
     async fn put(&mut self, records: &[(i32, Value)]) {
@@ -54,7 +54,7 @@ impl WriterFixture {
     }
 
     fn writer_with(&self, besides: impl IntoIterator<Item = Setting>) -> TestProcess {
-        self.app.start([("TELEMETRY_BLOCK_AGE_MS", "20".to_owned())].into_iter().chain(besides))
+        self.app.launch([("TELEMETRY_BLOCK_AGE_MS", "20".to_owned())].into_iter().chain(besides))
     }
 
     async fn dies_at(&self, point: &str) {

@@ -2,7 +2,7 @@
 
 use super::WriterFixture;
 use super::random_records::RandomRecords;
-use crate::test_app::TestApp;
+use crate::test_app::Workers;
 use local::test_servers::Kafka;
 use service_kit::settings::KafkaSettings;
 use service_kit::testing::{TestProcess, TestStores, eventually, free_address, random_seed};
@@ -71,7 +71,7 @@ impl Cluster {
         let fresh = TestStores::fresh().await;
         let kafka_settings = KafkaSettings { kafka_brokers: kafka[0].internal_address(), ..fresh.kafka.clone() };
         service_kit::kafka::create_topics(&kafka_settings).await.unwrap();
-        let app = TestApp::on(TestStores { kafka: kafka_settings, ..fresh });
+        let app = Workers::on(TestStores { kafka: kafka_settings, ..fresh });
         let world = WriterFixture { app, records: Vec::new() };
         Self { world, network, through_network: address.to_string(), _kafka: kafka, _folder: folder }
     }

@@ -34,7 +34,7 @@ async fn reads_partitions_added_at_run_time() {
     })
     .await;
     // Use a new client, because the old one knows only the former partitions.
-    world.app.log = service_kit::testing::TestLog::connect(&world.app.stores.kafka);
+    world.app.service.log = service_kit::testing::TestLog::connect(&world.app.stores.kafka);
     world.put(&[(PARTITIONS, record(1, NEW_YEAR_US, &[event(2)])), (PARTITIONS + 1, record(1, NEW_YEAR_US, &[event(3)]))]).await;
     world.is_stored().await;
     world.assert_equals_model().await;
