@@ -50,9 +50,7 @@ pub fn routes(state: Arc<State>) -> Router {
         .route("/console/o/{organization}/funnel", get(funnel::show))
         .route("/console/o/{organization}/assistants", get(assistants::show))
         .route("/console/o/{organization}/robots", get(robots::show))
-        .merge(of_statements())
-        .route("/console/o/{organization}/views", get(saved_views::show).post(saved_views::save))
-        .route("/console/o/{organization}/views/{id}/delete", post(saved_views::delete))
+        .merge(of_statements_and_views())
         .route("/console/o/{organization}/start", get(start::show))
         .route("/console/o/{organization}/start/arrival", get(start::arrival))
         .route("/console/o/{organization}/domains", get(domains::show).post(domains::register))
@@ -97,11 +95,13 @@ pub fn routes(state: Arc<State>) -> Router {
         .with_state(state)
 }
 
-fn of_statements() -> Router<Arc<State>> {
+fn of_statements_and_views() -> Router<Arc<State>> {
     Router::new()
         .route("/console/o/{organization}/statements", get(statements::list).post(statements::close))
         .route("/console/o/{organization}/statements/{id}", get(statements::show))
         .route("/console/o/{organization}/statements/{id}/export/{file}", get(statements::download))
+        .route("/console/o/{organization}/views", get(saved_views::show).post(saved_views::save))
+        .route("/console/o/{organization}/views/{id}/delete", post(saved_views::delete))
 }
 
 fn of_operators() -> Router<Arc<State>> {

@@ -289,6 +289,20 @@ impl Filters {
         Headings::new(format!("{}?{}", self.here, self.window.query_and(more)), &asked.sort, usual)
     }
 
+    /// Returns the address of the organization's first page.
+    pub(crate) fn home(&self) -> &str {
+        self.here.rsplit_once('/').map_or("", |(home, _)| home)
+    }
+
+    /// Returns the address of the form that saves the current view.
+    pub(crate) fn save_address(&self) -> String {
+        let page = self.here.rsplit('/').next().unwrap_or_default();
+        let query = format!("{}{}", self.window.query(), self.kept_query());
+        let named =
+            url::form_urlencoded::Serializer::new(String::new()).extend_pairs([("page", page), ("query", &query)]).finish();
+        format!("{}/views?{named}", self.home())
+    }
+
     /// Returns the kept parameters, to append to others.
     pub(crate) fn kept_query(&self) -> String {
         let event_type = self.event_type.as_deref().filter(|name| !name.is_empty()).map(|name| ("event_type", name));

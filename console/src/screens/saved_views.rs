@@ -1,6 +1,6 @@
 //! Saved views: names for pages with their filters, shown in the filter bar of every owner page.
 
-use super::{Filters, FormError};
+use super::FormError;
 use crate::api::SessionClient;
 use crate::failure::Failure;
 use crate::forms::Form;
@@ -40,22 +40,6 @@ pub(crate) async fn of_page(api: &SessionClient, page: &str) -> Result<Vec<Saved
     let mut views: Vec<SavedView> = api.get(VIEWS, &Vec::new()).await?;
     views.retain(|view| view.page == page);
     Ok(views)
-}
-
-impl Filters {
-    /// Returns the address of the organization's first page.
-    pub(crate) fn home(&self) -> &str {
-        self.here.rsplit_once('/').map_or("", |(home, _)| home)
-    }
-
-    /// Returns the address of the form that saves the current view.
-    pub(crate) fn save_address(&self) -> String {
-        let page = self.here.rsplit('/').next().unwrap_or_default();
-        let query = format!("{}{}", self.window.query(), self.kept_query());
-        let named =
-            url::form_urlencoded::Serializer::new(String::new()).extend_pairs([("page", page), ("query", &query)]).finish();
-        format!("{}/views?{named}", self.home())
-    }
 }
 
 #[derive(Template)]
