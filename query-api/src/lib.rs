@@ -53,6 +53,7 @@ use clap::{Args, Parser, Subcommand};
 use schemas::bots::BotTable;
 use schemas::ids::ApiKeyId;
 use schemas::openapi::Surface;
+use service_kit::auth::Tenant;
 use service_kit::client_address::ClientSettings;
 use service_kit::clock::Clock;
 use service_kit::health::{self, Probe};
@@ -64,6 +65,7 @@ use service_kit::process::Process;
 use service_kit::rate_limits::CallerRateLimits;
 use service_kit::roles::{self, Role};
 use service_kit::settings::{BotSettings, ClickHouseSettings, PostgresSettings, ProcessSettings};
+use service_kit::slots::{Pool, Slots};
 use service_kit::{databases, http, openapi, process, server};
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -161,6 +163,8 @@ pub struct State {
     session_reads: SessionReads,
     telemetry: Reads,
     outcomes: OutcomeReader,
+    /// Reads that compare fetches with robots.txt.
+    robots: Arc<Slots<Tenant>>,
     resolving: ResolveLimit,
     pool: PgPool,
     lookups: CallerRateLimits,
@@ -203,6 +207,7 @@ impl State {
             directory,
             telemetry: Reads::new(&databases::clickhouse(&settings.clickhouse)?, &settings.reads),
             outcomes: OutcomeReader::new(pool.clone(), settings.reads.time_to_start()),
+            robots: Slots::new(Pool::Robots, routes::robots::AT_ONCE),
             resolving: ResolveLimit::new(&settings.resolving, &settings.clients),
             lookups: CallerRateLimits::new(settings.clicks.click_lookup_rate),
             read_limiter: ReadLimiter::new(&settings.reads),

@@ -14,7 +14,7 @@ mod one_event;
 mod summary_and_coverage;
 pub(crate) mod reconciliation;
 pub(crate) mod resolve;
-mod robots;
+pub(crate) mod robots;
 mod series;
 mod statements;
 mod usage;

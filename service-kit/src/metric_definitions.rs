@@ -137,7 +137,7 @@ pub mod common {
     };
 
     /// Pools of slots (`slots::Pool`).
-    pub(crate) const POOLS: [&str; 14] = [
+    pub(crate) const POOLS: [&str; 18] = [
         "reads",
         "read_questions",
         "drains",
@@ -152,10 +152,14 @@ pub mod common {
         "bodies",
         "responses",
         "statements",
+        "robots",
+        "key_sets",
+        "nonces",
+        "statement_files",
     ];
     const POOL: MetricLabel = MetricLabel {
         label: "pool",
-        description: "`reads`, `read_questions` (PostgreSQL queries of reads), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes`, `identity_requests` (by key), `identity_sessions` (identity requests by session), `bodies` (KiB of request bodies in memory), `responses` (KiB of responses of reads in memory) or `statements` (months being closed)",
+        description: "`reads`, `read_questions` (PostgreSQL queries of reads), `drains`, `webhooks`, `sign_in_mails`, `domain_checks`, `large_bodies`, `writes` (to the log), `session_changes`, `identity_requests` (by key), `identity_sessions` (identity requests by session), `bodies` (KiB of request bodies in memory), `responses` (KiB of responses of reads in memory), `statements` (months being closed), `robots` (comparisons with robots.txt), `key_sets` (of agents, being fetched), `nonces` (of reports, being stored) or `statement_files` (statements being converted)",
         values: &POOLS,
     };
     pub(crate) const SHARE: &str = "share";

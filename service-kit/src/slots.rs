@@ -35,6 +35,14 @@ pub enum Pool {
     Responses,
     /// Months being closed.
     Statements,
+    /// Comparisons with robots.txt.
+    Robots,
+    /// Key sets of agents being fetched.
+    KeySets,
+    /// Nonces of signed reports being stored.
+    Nonces,
+    /// Statements being converted to CSV and XLSX.
+    StatementFiles,
 }
 
 impl Pool {
@@ -99,7 +107,7 @@ impl<K: Copy + Eq + Hash> Slots<K> {
     }
 
     /// Creates a pool without a total limit and without metrics. Each [`Slots::take`] sets the tenant's limit.
-    pub(crate) fn unlimited() -> Arc<Self> {
+    pub fn unlimited() -> Arc<Self> {
         Self::create(None, usize::MAX, false)
     }
 

@@ -9,6 +9,7 @@ use crate::parameters::event_filter::EventFilter;
 use crate::parameters::period::Period;
 use serde::Deserialize;
 use service_kit::http::ApiError;
+use tokio::task::spawn_blocking;
 
 const ROBOTS: &str = include_str!("../../sql/robots.sql");
 
@@ -30,24 +31,31 @@ pub(crate) struct BotFetches {
 }
 
 impl Reads {
-    /// Calls `each` for the fetches of every bot, divided at the times in `changes` (milliseconds since 1970, sorted).
-    pub(crate) async fn bot_fetches(
+    /// Passes the fetches of every bot to `with` on another thread, in batches of at least `batch_bytes` of URLs. They are divided at
+    /// the times in `changes` (milliseconds since 1970, sorted).
+    pub(crate) async fn bot_fetches<T: Send + 'static>(
         &self,
         seen: &Visibility,
         period: &Period,
         filter: &EventFilter,
-        changes: &[i64],
-        mut each: impl FnMut(BotFetches) + Send,
-    ) -> Result<(), ApiError> {
+        (changes, batch_bytes): (&[i64], usize),
+        mut compared: T,
+        with: fn(T, Vec<BotFetches>) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
         let scope = Scope::new(seen, period).filtered(filter);
         let statement = scope.bind(Statement::new(ROBOTS)).with("changes", changes.to_vec());
         let (mut row, mut rest) = self.first_row::<BotFetches>(statement).await?;
+        let (mut batch, mut bytes) = (Vec::new(), 0);
         while let Some(fetches) = row {
-            each(fetches);
-            // A file can have tens of thousands of rules, so comparing one row can take milliseconds.
-            tokio::task::yield_now().await;
+            bytes += size_of::<BotFetches>() + fetches.target.len();
+            batch.push(fetches);
             row = following(&mut rest).await?;
+            if bytes >= batch_bytes || row.is_none() {
+                let batch = std::mem::take(&mut batch);
+                compared = spawn_blocking(move || with(compared, batch)).await.map_err(ApiError::internal)??;
+                bytes = 0;
+            }
         }
-        Ok(())
+        Ok(compared)
     }
 }

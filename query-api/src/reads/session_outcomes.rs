@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 use schemas::problem::Code;
 use service_kit::auth::Tenant;
 use service_kit::http::ApiError;
-use service_kit::slots::{NoSlot, Pool, Slots};
+use service_kit::slots::{NoSlot, Pool, Slot, Slots};
 use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,7 +89,7 @@ impl OutcomeReader {
         tenant: Tenant,
         question: impl Future<Output = Result<T, sqlx::Error>>,
     ) -> Result<T, ApiError> {
-        let _slot = self.slots.wait(tenant, SLOT_TIMEOUT).await.map_err(slot_refused)?;
+        let _slot = wait_for_slot(&self.slots, tenant).await?;
         Ok(timeout(self.deadline, question).await.map_err(ApiError::unavailable)??)
     }
 
@@ -111,6 +111,11 @@ impl OutcomeReader {
         transaction.commit().await?;
         Ok(rows)
     }
+}
+
+/// Waits for a slot for a part of a read. Errors are 429 and 503.
+pub(crate) async fn wait_for_slot(slots: &Arc<Slots<Tenant>>, tenant: Tenant) -> Result<Slot<Tenant>, ApiError> {
+    slots.wait(tenant, SLOT_TIMEOUT).await.map_err(slot_refused)
 }
 
 /// Returns 429 if the tenant has reached its limit, and 503 if no slot became free.

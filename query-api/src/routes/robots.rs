@@ -9,22 +9,33 @@ use crate::parameters::period::Period;
 use crate::parameters::{ReadParameters, invalid};
 use crate::read_limiter::AdmittedReader;
 use crate::reads::BotFetches;
+use crate::reads::session_outcomes::wait_for_slot;
 use crate::respond::page;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use chrono::{DateTime, Utc};
 use futures::TryStreamExt as _;
-use rules::RobotsRules;
+use rules::{MAX_LINES, RobotsRules};
 use schemas::paged_responses::{EVENTS_PAGE, Page};
 use schemas::robots_responses::{DisallowedFetches, RobotsCompliance, RobotsFetches, RobotsFile, RobotsState};
 use schemas::site::Site;
+use service_kit::auth::Tenant;
 use service_kit::http::{ApiError, Parameters};
+use service_kit::slots::Slot;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 
-/// Maximum text of all files of one read, because their rules are in memory.
-const MAX_TEXT_BYTES: usize = 16 << 20;
+/// Maximum size of all files of one read, because their rules are in memory. A line counts for its text and [`LINE_BYTES`].
+const MAX_TEXT_BYTES: usize = 32 << 20;
+const LINE_BYTES: usize = 100;
+/// Maximum number of bytes that one read compares.
+const MAX_WORK: usize = 4 << 30;
+/// Number of concurrent reads, because each occupies a thread.
+pub(crate) const AT_ONCE: usize = 4;
+/// Size of the URLs that are compared in one step.
+const BATCH_BYTES: usize = 64 << 10;
 /// Maximum number of items. Bots choose the paths, so the rest is returned as one sum.
 const MAX_ITEMS: usize = 10_000;
 
@@ -39,18 +50,22 @@ pub(crate) async fn read_robots(
     asked.reject_unsupported_by_filtered(&["limit", "offset"])?;
     let asked = ListRequest::parse(&state, reading, &asked, EVENTS_PAGE).await?;
     let (seen, period, at) = (&asked.visibility, &asked.period, asked.paging);
-    let files = state.outcomes.with_slot(asked.tenant(), Files::read(&state, seen, period)).await??;
-    let changes = files.changes();
-    let mut compared = Compared::new(&files, &changes);
-    state.reads(&asked.permit).bot_fetches(seen, period, &asked.filter, &changes, |fetches| compared.add(fetches)).await?;
-    let (counts, items) = compared.finish();
+    let slot = wait_for_slot(&state.robots, asked.tenant()).await?;
+    let rows = state.outcomes.with_slot(asked.tenant(), FileRow::read(&state, seen, period)).await??;
+    // The slot is released when the last step on another thread has ended, even if the client has disconnected.
+    let (compared, listed, changes) = spawn_blocking(move || Compared::new(rows, slot)).await.map_err(ApiError::internal)?;
+    let compared = state
+        .reads(&asked.permit)
+        .bot_fetches(seen, period, &asked.filter, (&changes, BATCH_BYTES), compared, Compared::with)
+        .await?;
+    let (counts, items) = spawn_blocking(|| compared.finish()).await.map_err(ApiError::internal)?;
     let total = items.len() as u64;
     let envelope = RobotsCompliance {
         organization_id: seen.organization_id(),
         domains: seen.domains().to_vec(),
         period_start: period.start.clone(),
         period_end: period.end.clone(),
-        robots: files.listed,
+        robots: listed,
         fetches: counts,
         page: Page { items: Vec::new(), total, limit: at.limit, offset: at.offset },
     };
@@ -75,26 +90,28 @@ struct FileRow {
     body: Option<String>,
 }
 
-impl Files {
-    async fn read(state: &State, seen: &Visibility, period: &Period) -> Result<Result<Self, ApiError>, sqlx::Error> {
+impl FileRow {
+    async fn read(state: &State, seen: &Visibility, period: &Period) -> Result<Result<Vec<Self>, ApiError>, sqlx::Error> {
         let time = |ms: Option<i64>, otherwise: DateTime<Utc>| ms.and_then(DateTime::from_timestamp_millis).unwrap_or(otherwise);
         let sites: Vec<&str> = seen.own().iter().map(|own| own.site.as_str()).collect();
-        let mut rows = sqlx::query_as::<_, FileRow>(include_str!("robots/files.sql"))
+        let mut rows = sqlx::query_as::<_, Self>(include_str!("robots/files.sql"))
             .bind(sites)
             .bind(time(period.from_ms, DateTime::UNIX_EPOCH))
             .bind(time(period.before_ms, DateTime::from_timestamp_nanos(i64::MAX)))
             .fetch(&state.pool);
-        let (mut files, mut bytes) = (Self::default(), 0);
+        let (mut files, mut bytes) = (Vec::new(), 0);
         while let Some(row) = rows.try_next().await? {
-            bytes += row.body.as_ref().map_or(0, String::len);
+            bytes += row.body.as_ref().map_or(0, |body| body.len() + LINE_BYTES * body.lines().count().min(MAX_LINES));
             if bytes > MAX_TEXT_BYTES {
                 return Ok(Err(invalid("The robots.txt files are too large. Choose a shorter period.")));
             }
-            files.add(row);
+            files.push(row);
         }
         Ok(Ok(files))
     }
+}
 
+impl Files {
     fn add(&mut self, row: FileRow) {
         let changed_at = row.first_seen.map(|at| instant(at.timestamp_millis()));
         let host = Site::from_stored(&row.site).domain();
@@ -141,16 +158,35 @@ struct Found {
 }
 
 /// Fetches compared with the files.
-struct Compared<'a> {
-    files: &'a Files,
-    changes: &'a [i64],
+struct Compared {
+    files: Files,
+    changes: Vec<i64>,
     counts: RobotsFetches,
     found: BTreeMap<FoundKey, Found>,
+    /// Number of bytes compared.
+    work: usize,
+    _slot: Option<Slot<Tenant>>,
 }
 
-impl<'a> Compared<'a> {
-    fn new(files: &'a Files, changes: &'a [i64]) -> Self {
-        Self { files, changes, counts: RobotsFetches::default(), found: BTreeMap::new() }
+impl Compared {
+    /// Parses the files. Also returns their states, and the times at which a file changed.
+    fn new(rows: Vec<FileRow>, slot: impl Into<Option<Slot<Tenant>>>) -> (Self, Vec<RobotsFile>, Vec<i64>) {
+        let mut files = Files::default();
+        rows.into_iter().for_each(|row| files.add(row));
+        let (listed, changes) = (std::mem::take(&mut files.listed), files.changes());
+        let (counts, found) = (RobotsFetches::default(), BTreeMap::new());
+        (Self { files, changes: changes.clone(), counts, found, work: 0, _slot: slot.into() }, listed, changes)
+    }
+
+    /// Compares some more fetches. Returns 400 if the files and the URLs need too much work.
+    fn with(mut self, rows: Vec<BotFetches>) -> Result<Self, ApiError> {
+        for row in rows {
+            self.add(row);
+            if self.work > MAX_WORK {
+                return Err(invalid("The robots.txt files and the URLs are too many to compare. Choose a shorter period."));
+            }
+        }
+        Ok(self)
     }
 
     fn add(&mut self, row: BotFetches) {
@@ -159,7 +195,7 @@ impl<'a> Compared<'a> {
             self.counts.unknown += row.fetches;
             return;
         };
-        let Some(line) = rules.disallowing(&row.bot_name, &row.target) else {
+        let Some(line) = rules.disallowing(&row.bot_name, &row.target, &mut self.work) else {
             self.counts.allowed += row.fetches;
             return;
         };
@@ -218,30 +254,39 @@ mod tests {
         BotFetches { host, target: target.to_owned(), bot_name, operator_name, purpose_name, interval, fetches, last_ms: 0 }
     }
 
+    fn file(first_seen: i64, body: &str) -> FileRow {
+        FileRow {
+            site: "com.example".to_owned(),
+            state: Some("found".to_owned()),
+            checked_at: None,
+            first_seen: DateTime::from_timestamp_millis(first_seen),
+            body: Some(body.to_owned()),
+        }
+    }
+
     /// Uses the version at the time of the fetch.
     #[test]
     fn fetches_are_compared_with_the_version_of_their_time() {
-        let mut files = Files::default();
-        for (first_seen, body) in [(1_000, "User-agent: *\nDisallow: /a"), (2_000, "User-agent: *\nDisallow: /b")] {
-            files.add(FileRow {
-                site: "com.example".to_owned(),
-                state: Some("found".to_owned()),
-                checked_at: None,
-                first_seen: DateTime::from_timestamp_millis(first_seen),
-                body: Some(body.to_owned()),
-            });
-        }
-        let changes = files.changes();
-        assert_eq!(changes, [1_000, 2_000]);
-        let mut compared = Compared::new(&files, &changes);
-        for fetches in [row("/a", 0, 1), row("/a", 1, 10), row("/a?x=1", 1, 5), row("/a", 2, 100), row("/b/c", 2, 1_000)] {
-            compared.add(fetches);
-        }
+        let versions = [(1_000, "User-agent: *\nDisallow: /a"), (2_000, "User-agent: *\nDisallow: /b")];
+        let (compared, listed, changes) = Compared::new(versions.map(|(first_seen, body)| file(first_seen, body)).into(), None);
+        assert_eq!((listed.len(), changes.as_slice()), (1, [1_000, 2_000].as_slice()));
+        let rows = [row("/a", 0, 1), row("/a", 1, 10), row("/a?x=1", 1, 5), row("/a", 2, 100), row("/b/c", 2, 1_000)];
+        let compared = compared.with(rows.into()).ok().unwrap();
         let (counts, items) = compared.finish();
         assert_eq!(counts, RobotsFetches { allowed: 100, disallowed: 1_015, unknown: 1, other_disallowed: 0 });
         let items: Vec<_> =
             items.iter().map(|item| (item.path.as_str(), item.fetches, item.rule.as_str(), item.rule_line)).collect();
         assert_eq!(items, [("/b/c", 1_000, "Disallow: /b", 2), ("/a", 15, "Disallow: /a", 2)]);
-        assert_eq!(files.listed.len(), 1);
+    }
+
+    #[test]
+    fn stops_comparing_after_too_much_work() {
+        let body: String = (0..9_000).map(|number| format!("Disallow: /*{number}a\n")).collect();
+        let (mut compared, ..) = Compared::new(vec![file(1_000, &format!("User-agent: *\n{body}"))], None);
+        let long = format!("/{}", "0".repeat(8_000));
+        compared.work = MAX_WORK - 100_000_000;
+        let compared = compared.with(vec![row(&long, 1, 1)]).ok().unwrap();
+        assert!(compared.work > MAX_WORK - 50_000_000, "{}", compared.work);
+        assert!(compared.with(vec![row(&long, 1, 1)]).is_err());
     }
 }
