@@ -23,6 +23,7 @@ pub(crate) enum OwnerAction {
     Domains,
     Analysts,
     Manifests,
+    ReconciliationAlerts,
 }
 
 impl OwnerAction {
@@ -35,6 +36,7 @@ impl OwnerAction {
             Self::Webhooks => "Only owners can create, enable and test webhook endpoints and replace their secrets.",
             Self::Manifests => "Only owners can register, refresh and delete manifests.",
             Self::Domains => "Only owners can release domains.",
+            Self::ReconciliationAlerts => "Only owners can change reconciliation alerts.",
         }
     }
 }

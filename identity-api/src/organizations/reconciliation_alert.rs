@@ -1,5 +1,6 @@
 //! Thresholds of an owner's reconciliation alerts, and their webhook messages (docs/api/reconciliation.md#alerts).
 
+use crate::access::permissions::{self, OwnerAction};
 use crate::access::prelude::*;
 use crate::request::bodies::rule_broken;
 use crate::webhooks::outbox::{self, Event};
@@ -48,6 +49,7 @@ pub(crate) async fn set_alert(
         return Err(ApiError::new(Code::Forbidden, "Only content owners have reconciliation alerts."));
     }
     let mut transaction = state.pool.begin().await?;
+    permissions::require_owner(&mut transaction, &actor, OwnerAction::ReconciliationAlerts).await?;
     let changed = match alert.thresholds() {
         Some((min_events, share)) => {
             let upsert = "INSERT INTO reconciliation_alerts AS known (organization_id, min_events, share) VALUES ($1, $2, $3) \

@@ -95,6 +95,10 @@ async fn a18_rejects_release_enable_test_and_revoke_by_members() {
     let delegation = format!("{DELEGATIONS}/{}", delegation.text("id"));
     let endpoint = format!("{WEBHOOKS}/{}", set_up(&app, ada.credentials()).await.text("id"));
     let test = format!("{endpoint}/test");
+    let alert = async |by: &Person| {
+        let thresholds = json!({"min_events": 10, "share": 0.1}).to_string();
+        app.send(Method::PUT, by.credentials(), "/api/v1/identity/reconciliation-alert", thresholds).await
+    };
     let switch = async |by: &Person, disabled: bool| {
         app.send(Method::PATCH, by.credentials(), &endpoint, json!({"disabled": disabled}).to_string()).await
     };
@@ -103,6 +107,7 @@ async fn a18_rejects_release_enable_test_and_revoke_by_members() {
         app.delete(bob.credentials(), &delegation).await,
         app.post(bob.credentials(), &test, &json!({})).await,
         switch(&bob, false).await,
+        alert(&bob).await,
     ];
     for refused in refused {
         assert_eq!(refused.refusal(), (403, "forbidden"), "{}", refused.body);
@@ -117,8 +122,9 @@ async fn a18_rejects_release_enable_test_and_revoke_by_members() {
         switch(&ada, false).await,
         app.post(ada.credentials(), &test, &json!({})).await,
         app.delete(ada.credentials(), &delegation).await,
+        alert(&ada).await,
     ];
-    assert_eq!(done.map(|answer| answer.status), [200, 202, 200], "owners can");
+    assert_eq!(done.map(|answer| answer.status), [200, 202, 200, 200], "owners can");
     assert_eq!(app.delete(ada.credentials(), &domain).await.status, 204);
     let (_, key) = app.owner_of("b.test").await;
     let listed = app.get(Credentials::Key(&key), DOMAINS).await.body;
