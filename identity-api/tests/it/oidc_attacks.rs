@@ -162,6 +162,7 @@ async fn userinfo_can_verify_the_address_of_the_id_token() {
         let app = app(&[("forged", &forged)]).await;
         assert_eq!(status_with(&app, &forged, &json!({"email_verified": null})).await, expected, "{person}");
         assert_eq!(status_with(&app, &forged, &json!({"email_verified": false})).await, 403, "{person}");
+        assert_ne!(status_with(&app, &forged, &json!({"email": null, "email_verified": false})).await, 200, "{person}");
     }
 }
 

@@ -199,7 +199,7 @@ impl Provider {
             }
             // A response about another address doesn't verify the address in the ID token.
             let is_other = email.as_ref().zip(said.email()).is_some_and(|(own, other)| !own.eq_ignore_ascii_case(other));
-            is_verified = if is_other { Some(false) } else { said.is_verified() };
+            is_verified = if is_other || is_verified == Some(false) { Some(false) } else { said.is_verified() };
             email = email.or(said.email().map(str::to_owned));
         }
         let email = email.filter(|_| is_verified.unwrap_or(self.trust_email));
