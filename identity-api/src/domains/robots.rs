@@ -16,6 +16,10 @@ use tokio_util::task::AbortOnDropHandle;
 const CHECK_AFTER: TimeDelta = TimeDelta::days(1);
 /// Versions that were last seen before this are deleted, except the latest one.
 const KEEP: TimeDelta = TimeDelta::days(400);
+/// How long the versions of a domain that is no longer verified are kept.
+const KEEP_RELEASED: TimeDelta = TimeDelta::days(30);
+/// Maximum size of an organization's versions, because anyone can verify domains. A version counts for its text and 1 KiB.
+const MAX_BYTES: i64 = 16 << 20;
 /// Maximum duration of a request.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Number of concurrent checks.
@@ -74,6 +78,8 @@ pub(crate) fn start(checks: RobotsChecks, clock: Clock, every: Duration) -> Abor
 impl RobotsChecks {
     /// Checks the file of every domain that is due, and returns their number.
     pub(crate) async fn round(&self, clock: &Clock) -> Result<usize, sqlx::Error> {
+        let before = clock.now() - KEEP_RELEASED;
+        sqlx::query(include_str!("robots/delete_released.sql")).bind(before).execute(&self.pool).await?;
         let mut count = 0;
         loop {
             let now = clock.now().trunc_subsecs(3);
@@ -136,11 +142,8 @@ async fn store(pool: &PgPool, site: &Site, fetched: &FetchedRobots, now: DateTim
     };
     if is_newest.is_some() {
         sqlx::query(include_str!("robots/store.sql")).bind(site.as_str()).bind(now).bind(body).execute(&mut *transaction).await?;
-        sqlx::query("DELETE FROM robots_files WHERE site = $1 AND last_seen < $2")
-            .bind(site.as_str())
-            .bind(now - KEEP)
-            .execute(&mut *transaction)
-            .await?;
+        let expire = sqlx::query(include_str!("robots/delete_oldest.sql")).bind(site.as_str()).bind(now - KEEP).bind(MAX_BYTES);
+        expire.execute(&mut *transaction).await?;
     }
     transaction.commit().await
 }

@@ -1,6 +1,6 @@
 //! robots.txt files of verified domains: their versions, and hosts that don't respond.
 
-use crate::domains::{app_on, own};
+use crate::domains::{app_on, own, release};
 use crate::fake_internet::FakeInternet;
 use crate::test_app::{Requests as _, TestApp};
 use chrono::TimeDelta;
@@ -45,4 +45,28 @@ async fn robots_files_are_checked_daily_and_kept_by_version() {
     internet.publish_page("www.a.test/robots.txt", 200, other);
     app.state.check_robots_files().await.unwrap();
     assert_eq!(stored(&app).await.1.last(), Some(&version(other, 0)));
+}
+
+#[tokio::test]
+async fn robots_files_have_a_size_limit_and_end_with_the_domain() {
+    let internet = FakeInternet::new().await;
+    let app = app_on(&internet).await;
+    let (_, key) = app.org("owner").await;
+    let (domain, _) = (own(&app, &internet, &key, "a.test").await, own(&app, &internet, &key, "b.test").await);
+    let pool = &app.stores.pool;
+    let fill = "INSERT INTO robots_files SELECT 'test.a', $1 - make_interval(days => n), $1 - make_interval(days => n), repeat('x', 1000000) \
+                FROM generate_series(1, 20) AS n";
+    sqlx::query(fill).bind(app.clock.now()).execute(pool).await.unwrap();
+    for host in ["a.test", "b.test"] {
+        internet.publish_page(&format!("{host}/robots.txt"), 200, "User-agent: *\n");
+    }
+    app.state.check_robots_files().await.unwrap();
+    let bytes = "SELECT sum(octet_length(body)) FROM robots_files";
+    assert_eq!(app.count(bytes).await, 16_000_028, "the oldest versions are deleted");
+    assert_eq!(release(&app, &key, &domain).await, 204);
+    for (days, expected) in [(30, 16_000_028), (2, 14)] {
+        app.clock.advance(TimeDelta::days(days));
+        app.state.check_robots_files().await.unwrap();
+        assert_eq!(app.count(bytes).await, expected);
+    }
 }

@@ -93,7 +93,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON memberships, user_sessions, magic_links 
 GRANT SELECT, INSERT ON user_identities TO telemetry_identity;
 GRANT SELECT, INSERT, UPDATE ON manifests, manifest_keys TO telemetry_identity;
 GRANT SELECT, INSERT, DELETE ON manifest_hosts TO telemetry_identity;
-GRANT SELECT, INSERT, UPDATE ON robots_checks TO telemetry_identity;
+GRANT SELECT, INSERT, UPDATE, DELETE ON robots_checks TO telemetry_identity;
 GRANT SELECT, INSERT, UPDATE, DELETE ON robots_files TO telemetry_identity;
 GRANT SELECT ON api_keys_shown, drain_hours, drain_bad_lines, refused_reports, analyst_upkeep TO telemetry_identity;
 GRANT SELECT, INSERT, UPDATE, DELETE ON reconciliation_alerts TO telemetry_identity;
