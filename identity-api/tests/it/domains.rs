@@ -47,7 +47,7 @@ async fn registers_verifies_and_releases_a_domain() {
     let internet = FakeInternet::new().await;
     let app = app_on(&internet).await;
     let (org, key) = app.org("owner").await;
-    let registered = register(&app, &key, "WWW.A.Test.").await;
+    let registered = register(&app, &key, " HTTPS://WWW.A.Test.:443/shop?x=1 ").await;
     assert_eq!(registered.status, 201, "{}", registered.body);
     let token = registered.text("verification_token").to_owned();
     assert_eq!(token.len(), 64);
