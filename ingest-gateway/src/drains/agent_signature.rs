@@ -6,6 +6,7 @@ use super::key_sets::KeySets;
 use super::line_fields::{Field, Fields};
 use data_encoding::BASE64;
 use schemas::signature::{RecordedSignature, SignatureProof, SignatureResult, UNCHECKED};
+use service_kit::auth::Caller;
 use signatures::web_bot_auth::SignedAgent;
 use signatures::{CheckedSignature, Request, Verdict};
 
@@ -13,7 +14,14 @@ use signatures::{CheckedSignature, Request, Verdict};
 const MAX_BASE_BYTES: usize = 4_096;
 
 /// Returns the result for a line, as of the time of the request; `None` without a signature. `url` is the requested one.
-pub(super) fn check(fields: &Fields<'_>, url: &str, at_ms: i64, key_sets: &KeySets) -> Option<RecordedSignature> {
+///
+/// Check the line's host first: a key set that isn't known is fetched, for the caller.
+pub(super) fn check(
+    fields: &Fields<'_>,
+    url: &str,
+    at_ms: i64,
+    (key_sets, caller): (&KeySets, &Caller),
+) -> Option<RecordedSignature> {
     let names =
         [("signature-agent", Field::SignatureAgent), ("signature-input", Field::SignatureInput), ("signature", Field::Signature)];
     fields.get(Field::SignatureInput)?;
@@ -28,7 +36,7 @@ pub(super) fn check(fields: &Fields<'_>, url: &str, at_ms: i64, key_sets: &KeySe
         Err(reason) => return invalid(reason.as_str()),
     };
     let signed_by = signed.signed_by();
-    match key_sets.find(&signed.key_set) {
+    match key_sets.find(&signed.key_set, caller) {
         None => Some(RecordedSignature::without_proof(SignatureResult::None, UNCHECKED)),
         Some(keys) => recorded(signed.verify(&keys, at_ms.div_euclid(1_000), |_, _, _| true), signed_by),
     }

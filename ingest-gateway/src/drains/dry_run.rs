@@ -89,7 +89,7 @@ impl DrainDryRun {
     }
 }
 
-fn anonymous_caller() -> Caller {
+pub(super) fn anonymous_caller() -> Caller {
     Caller {
         key_id: ApiKeyId(Uuid::nil()),
         org_id: OrgId(Uuid::nil()),

@@ -215,8 +215,7 @@ impl LineProcessor {
         // A revalidation has the page's media type.
         let is_of_page = is_success || status == Ok(304);
         let is_asset = is_asset(&url, fields.text(Field::MediaType), is_of_page);
-        let signature = || self.key_sets.as_ref().and_then(|key_sets| agent_signature::check(fields, &url, at_ms, key_sets));
-        let signature = signature().map(Box::new);
+        let requested = url.clone();
         let url = fitting(url);
         let content = ContentUrl::parse(&url).map_err(|_| LineOutcome::Bad("bad_url"))?;
         let is_own = |owned: &Vec<OwnedSite>| content.site.as_ref().is_some_and(|site| owned.iter().any(|own| own.covers(site)));
@@ -228,6 +227,8 @@ impl LineProcessor {
             return Err(LineOutcome::Dropped("asset"));
         }
         let status = status.map_err(LineOutcome::Bad)?;
+        let check = |key_sets| agent_signature::check(fields, &requested, at_ms, (key_sets, &self.caller));
+        let signature = self.key_sets.as_ref().and_then(check).map(Box::new);
         if !is_success {
             let fetch = FailedFetch { signature, ..self.failed_fetch(fields, at_ms, (&content, status), bot) };
             return Err(LineOutcome::Refused(Box::new(fetch)));
