@@ -26,6 +26,8 @@ use used_nonces::UsedNonces;
 const MALFORMED: &str = "malformed";
 /// Maximum length of a signature base, which is stored with every event of the request.
 const MAX_BASE_BYTES: usize = 4_096;
+/// Size of a nonce in PostgreSQL, without the overhead of a row.
+const NONCE_BYTES: usize = 72;
 /// Headers that a signature can cover, or that contain it.
 const HEADERS: [&str; 5] = ["content-type", "content-encoding", "content-digest", "signature-input", "signature"];
 
@@ -203,7 +205,7 @@ impl PendingSignature {
     ///
     /// # Errors
     ///
-    /// 401 or 503, as [`check`].
+    /// 401 or 503, as [`check`]; 429 if the key requires a signature and the budget can't pay for the nonce.
     pub(crate) async fn settle(
         &self,
         state: &State,
@@ -213,7 +215,11 @@ impl PendingSignature {
         let Some(mut recorded) = self.recorded.clone() else { return Ok(None) };
         if let (Some(nonce), Some(proof)) = (&self.nonce, &recorded.proof) {
             let request = Sha256::new().chain_update(&proof.base).chain_update(identity).finalize().into();
-            let is_first = state.signatures.nonces.is_first_use(nonce, &request).await?;
+            let is_first = match state.write_budgets.spend_rows(state, caller, 1, NONCE_BYTES) {
+                Ok(()) => state.signatures.nonces.is_first_use(caller.tenant(), nonce, &request).await?,
+                Err(over) if caller.require_signature => return Err(over),
+                Err(_) => None,
+            };
             let failed = match is_first {
                 Some(true) => None,
                 Some(false) => Some((SignatureResult::Invalid, Reason::Replayed.as_str())),

@@ -6,6 +6,7 @@ use crate::harness::{Gateway, TestApp, event};
 use crate::postgres_outages::gateway_and_database;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use ingest_gateway::Limits;
 use schemas::identity::OrgType;
 use schemas::ids::OrgId;
 use schemas::log::LogRecord;
@@ -300,4 +301,22 @@ async fn signatures_have_no_result_without_the_database() {
     database.resume();
     let results: Vec<String> = results(&gateway).await.into_iter().map(|(_, result)| result).collect();
     assert_eq!(results, ["valid", "valid", "none unchecked"]);
+}
+
+#[tokio::test]
+async fn nonces_above_the_budget_are_unchecked() {
+    // Two rows with nonces.
+    let gateway = Gateway::start_with(Limits { owner_bytes: 2_500, ..Limits::default() }).await;
+    let (org, key) = (gateway.seed().owner_of("a.test").await, PrivateKey::generate());
+    gateway.seed().list_key(org.id, KEY_ID, &key.public().thumbprint(), key.public().as_bytes()).await;
+    let owner = SignedAgent { org, key };
+    let signed = |nonce: &str| owner.sign(&gateway, "/events", &batch(nonce), nonce);
+    for nonce in ["a nonce of 16 letters", "b nonce of 16 letters", "c nonce of 16 letters"] {
+        signed(nonce).accepted(&gateway, &owner.org.key).await;
+    }
+    let results: Vec<String> = results(&gateway).await.into_iter().map(|(_, result)| result).collect();
+    assert_eq!(results, ["valid", "valid", "none unchecked"]);
+    require_signature(&gateway, owner.org.id).await;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert_eq!(signed("d nonce of 16 letters").send(&gateway, &owner.org.key).await.status, 429);
 }

@@ -2,10 +2,14 @@
 
 use super::Nonce;
 use chrono::{DateTime, TimeDelta};
+use service_kit::auth::Tenant;
 use service_kit::clock::Clock;
 use service_kit::hourly_deletion;
 use service_kit::http::ApiError;
 use service_kit::optional_postgres::OptionalPostgres;
+use service_kit::slots::{Pool, Slots};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Returns the request that used the nonce first: this one, unless an earlier one did.
@@ -15,9 +19,14 @@ const DELETE: &str = "DELETE FROM used_nonces WHERE nonce_hash = ANY(array( \
      SELECT nonce_hash FROM used_nonces WHERE expires_at < $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))";
 /// How long a nonce is remembered after its signature has expired, because the gateways' clocks differ.
 const KEEP: TimeDelta = TimeDelta::minutes(10);
+/// Number of nonces stored at once, shared by tenants.
+const AT_ONCE: usize = 8;
+/// Maximum time to wait for a slot.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 pub(super) struct UsedNonces {
     database: OptionalPostgres,
+    slots: Arc<Slots<Tenant>>,
     _expiry: AbortOnDropHandle<()>,
 }
 
@@ -28,11 +37,13 @@ impl UsedNonces {
             let (pool, before) = (pool.clone(), clock.now() - KEEP);
             async move { hourly_deletion::delete_in_batches(&pool, DELETE, before).await }
         });
-        Self { database, _expiry: expiry }
+        Self { database, slots: Slots::new(Pool::Nonces, AT_ONCE), _expiry: expiry }
     }
 
-    /// Uses a nonce for a request. Returns whether no other request used it before, or `None` if PostgreSQL is unavailable.
-    pub(super) async fn is_first_use(&self, nonce: &Nonce, request: &[u8; 32]) -> Result<Option<bool>, ApiError> {
+    /// Uses a nonce for a request. Returns whether no other request used it before, or `None` if PostgreSQL is unavailable or the tenant
+    /// stores as many nonces as it may.
+    pub(super) async fn is_first_use(&self, tenant: Tenant, nonce: &Nonce, request: &[u8; 32]) -> Result<Option<bool>, ApiError> {
+        let Ok(_slot) = self.slots.wait(tenant, PATIENCE).await else { return Ok(None) };
         let expires = DateTime::from_timestamp(nonce.expires, 0);
         let using = sqlx::query_scalar(USE).bind(nonce.hash.as_slice()).bind(request.as_slice()).bind(expires);
         self.database.query(using.fetch_one(self.database.pool())).await
