@@ -13,7 +13,7 @@ pub mod sort;
 mod quality_values;
 
 pub(crate) use body::single_header;
-pub use body::{BodyLimits, BodyReader, is_form, read_wire};
+pub use body::{BodyLimits, BodyReader, is_form, parse_array, parse_object, read_wire};
 pub use error::ApiError;
 pub use inflate::content_encoding;
 pub(crate) use malformed_head::MalformedHead;

@@ -52,6 +52,28 @@ pub fn set_bearer_token(headers: &mut HeaderMap, cookie: &PlainUserSession) -> R
     Ok(())
 }
 
+/// Origin of the page that sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageOrigin {
+    Own,
+    Foreign,
+    /// Not sent by a browser.
+    Unsaid,
+}
+
+impl PageOrigin {
+    /// Returns the origin of a request. Browsers set its headers, and pages can't forge them.
+    pub fn of(headers: &HeaderMap, own: &[String]) -> Self {
+        let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
+        match (origins.as_slice(), headers.get("sec-fetch-site")) {
+            ([origin], _) if own.iter().any(|own| origin.as_bytes() == own.as_bytes()) => Self::Own,
+            ([], Some(site)) if site == "same-origin" => Self::Own,
+            ([], None) => Self::Unsaid,
+            _ => Self::Foreign,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

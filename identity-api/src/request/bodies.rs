@@ -7,9 +7,8 @@ use axum::body::Body;
 use axum::http::Request;
 use schemas::identity::Scope;
 use schemas::problem::{Code, Fault};
-use serde::de::DeserializeOwned;
-use serde_json::error::Category;
 use service_kit::http::{ApiError, BodyLimits, BodyReader};
+pub(crate) use service_kit::http::{parse_array as array, parse_object as object};
 
 /// Reads bodies. A request gets a slot only after its body has arrived, and its credential is then looked up again.
 pub(crate) struct Bodies {
@@ -31,32 +30,6 @@ impl Bodies {
     pub(crate) async fn read_form(&self, request: Request<Body>) -> Result<Vec<u8>, ApiError> {
         request_slot::without_slot(&self.slots, self.reader.read_form(request)).await?
     }
-}
-
-/// Parses the body as `T`. Returns 400 if it isn't a JSON object, and 422 if its members don't match `T`.
-pub(crate) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
-    if !body.trim_ascii_start().starts_with(b"{") {
-        return Err(unreadable("it is not a JSON object"));
-    }
-    parse(body)
-}
-
-pub(crate) fn array<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, ApiError> {
-    if !body.trim_ascii_start().starts_with(b"[") {
-        return Err(unreadable("it is not a JSON array"));
-    }
-    parse(body)
-}
-
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
-    serde_json::from_slice(body).map_err(|error| match error.classify() {
-        Category::Data => rule_broken("body", error.to_string()),
-        _ => unreadable("it is not JSON"),
-    })
-}
-
-fn unreadable(why: &str) -> ApiError {
-    ApiError::new(Code::InvalidBody, format!("Invalid body: {why}."))
 }
 
 /// Returns the named scopes, sorted and without duplicates; `default` if `names` is missing.

@@ -6,7 +6,9 @@ use super::inflate_threads::InflateThreads;
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::{HeaderMap, Request, header};
 use http_body_util::BodyExt;
-use schemas::problem::Code;
+use schemas::problem::{Code, Fault};
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
@@ -116,6 +118,32 @@ pub async fn read_wire(
 async fn next_frame(body: &mut Body) -> Result<Option<hyper::body::Frame<Bytes>>, ApiError> {
     let frame = tokio::time::timeout(CHUNK_DEADLINE, body.frame()).await.map_err(|_| too_slow())?;
     frame.transpose().map_err(|_| ApiError::new(Code::InvalidBody, "The body ended before it was complete."))
+}
+
+/// Parses a body as `T`. Returns 400 if it isn't a JSON object, and 422 if its members don't match `T`.
+pub fn parse_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    parse(body, b"{", "it is not a JSON object")
+}
+
+/// Like [`parse_object`], for an array.
+pub fn parse_array<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, ApiError> {
+    parse(body, b"[", "it is not a JSON array")
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8], begin: &[u8], otherwise: &str) -> Result<T, ApiError> {
+    let unreadable = |why: &str| ApiError::new(Code::InvalidBody, format!("Invalid body: {why}."));
+    if !body.trim_ascii_start().starts_with(begin) {
+        return Err(unreadable(otherwise));
+    }
+    serde_json::from_slice(body).map_err(|error| match error.classify() {
+        Category::Data => {
+            let text = error.to_string();
+            let detail = text.split(" at line ").next().unwrap_or_default().to_owned();
+            let fault = Fault { index: None, field: "body".to_owned(), code: "invalid".to_owned(), detail };
+            ApiError::faults(Code::InvalidRequest, vec![fault])
+        }
+        _ => unreadable("it is not JSON"),
+    })
 }
 
 fn too_slow() -> ApiError {

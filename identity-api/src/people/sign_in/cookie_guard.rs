@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use service_kit::auth::{API_KEY_HEADER, presented_session};
-use service_kit::session_cookie_auth;
+use service_kit::session_cookie_auth::{self, PageOrigin};
 
 /// Layer around every route.
 pub(crate) async fn guard(Shared(state): Shared<Arc<State>>, mut request: Request, next: Next) -> Response {
@@ -37,10 +37,10 @@ impl SignIn {
         if headers.contains_key(header::AUTHORIZATION) {
             return Ok(());
         }
-        match (is_safe, self.origin(headers)) {
-            (true, _) | (false, Origin::Own) => {}
+        match (is_safe, PageOrigin::of(headers, &self.origins)) {
+            (true, _) | (false, PageOrigin::Own) => {}
             // This is not a browser: without a cookie, there is nothing to abuse.
-            (false, Origin::Unsaid) if cookie.is_none() => {}
+            (false, PageOrigin::Unsaid) if cookie.is_none() => {}
             (false, _) => {
                 let detail = "Changes with a session cookie must come from a page of this service. Otherwise, send the session as Authorization: Bearer.";
                 return Err(ApiError::new(Code::Forbidden, detail));
@@ -51,29 +51,12 @@ impl SignIn {
 
     /// Rejects forms that aren't sent from this service's pages, because browsers send forms to any origin.
     pub(super) fn require_own_page(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        match self.origin(headers) {
-            Origin::Own => Ok(()),
-            Origin::Foreign | Origin::Unsaid => Err(ApiError::new(
+        match PageOrigin::of(headers, &self.origins) {
+            PageOrigin::Own => Ok(()),
+            PageOrigin::Foreign | PageOrigin::Unsaid => Err(ApiError::new(
                 Code::Forbidden,
                 "The form must come from a page of this service. Otherwise, send the token as JSON.",
             )),
         }
     }
-
-    /// Returns the origin of the page that sent a request. Browsers set it, and pages can't forge it.
-    fn origin(&self, headers: &HeaderMap) -> Origin {
-        let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
-        match (origins.as_slice(), headers.get("sec-fetch-site")) {
-            ([origin], _) if self.origins.iter().any(|own| origin.as_bytes() == own.as_bytes()) => Origin::Own,
-            ([], Some(site)) if site == "same-origin" => Origin::Own,
-            ([], None) => Origin::Unsaid,
-            _ => Origin::Foreign,
-        }
-    }
-}
-
-enum Origin {
-    Own,
-    Foreign,
-    Unsaid,
 }
