@@ -1,50 +1,55 @@
 //! Joins the parts of lines that container runtimes split, usually after 16 KiB (`visitors_cannot_split_lines`).
 //!
-//! Visitors choose where a line is split, so a part can look like a whole line.
+//! Visitors choose where a line is split, so a part can look like a whole line. If parts aren't marked, they can't always be joined, so
+//! text lines from containers never verify agents.
 
 use super::split::MAX_LINE_BYTES;
 use schemas::identity::DrainProvider;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::mem;
 
 /// Length of each of Docker's parts except the last.
 const DOCKER_PART_BYTES: usize = 16 * 1024;
 /// Maximum length of all incomplete lines together.
 const MAX_PENDING_BYTES: usize = 4 * MAX_LINE_BYTES;
-/// Maximum number of containers whose lines are known to be complete.
-const MAX_COMPLETE: usize = 4_096;
+/// Maximum number of incomplete lines.
+const MAX_PENDING: usize = 4_096;
 
 /// What a container's entry becomes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Joined {
-    /// A complete line that verifies agents.
+    /// A complete line.
     Whole,
-    /// A line whose beginning may be in an earlier body.
-    MaybeRest,
+    /// A line or part that a shipper parsed.
+    Parsed,
     /// A part; the rest follows.
     Part,
     /// A part that can't be joined with the others.
     Rest,
     /// The joined line, with its first part's number. `None` if it is too long.
-    Line { number: u64, text: Option<Vec<u8>>, verifies: bool },
+    Line { number: u64, text: Option<Vec<u8>> },
+    /// A complete line, after others that looked like parts of Docker's. `None` for those that are too long to keep.
+    WholeAfter(Vec<(u64, Option<Vec<u8>>)>),
 }
 
-/// Incomplete lines of one body, by container and stream.
+/// Incomplete lines of one body, by the hash of their container and stream.
 #[derive(Default)]
 pub(super) struct ContainerLines {
-    pending: BTreeMap<String, Pending>,
+    hasher: RandomState,
+    pending: BTreeMap<u64, Pending>,
     pending_bytes: usize,
-    /// Containers whose latest line is complete.
-    complete: HashSet<String>,
-    /// Containers whose complete lines end with a line break.
-    with_line_breaks: HashSet<String>,
 }
 
+/// The parts of an incomplete line, each with its number.
 struct Pending {
     number: u64,
-    /// `None` if too long.
-    text: Option<String>,
+    /// Whether the runtime or the shipper marked a part.
+    is_marked: bool,
+    /// `None` if the line is too long.
+    parts: Option<Vec<(u64, String)>>,
+    bytes: usize,
 }
 
 /// An entry in a container's log.
@@ -64,7 +69,7 @@ enum PartKind {
     End,
     /// The last of several parts.
     Last,
-    /// Docker's entries end with a line break if the line is complete, unless a shipper removed it.
+    /// Docker's own entries. The last part of a line ends with a line break, unless a shipper removed it.
     Unmarked,
 }
 
@@ -73,39 +78,27 @@ impl ContainerLines {
     pub(super) fn next(&mut self, provider: DrainProvider, (number, line): (u64, &[u8]), is_parsed: bool) -> Joined {
         let is_json = provider != DrainProvider::Combined;
         let entry = if is_json { json_entry(line, is_parsed) } else { text_entry(line) };
-        let Some(Entry { source, text, part }) = entry else {
-            // It can be the rest of a line, if its shipper marks only the other parts.
-            return if self.pending.is_empty() { Joined::Whole } else { Joined::MaybeRest };
-        };
+        let Some(Entry { source, text, part }) = entry else { return Joined::Whole };
         let Some(text) = text else {
-            return match part {
-                PartKind::Begin => Joined::Rest,
-                PartKind::End | PartKind::Last => Joined::MaybeRest,
-                PartKind::Unmarked => Joined::Whole,
-            };
+            return if part == PartKind::Begin { Joined::Rest } else { Joined::Parsed };
         };
-        if self.is_begin(&source, &text, part) {
-            self.add(source, number, &text);
-            return Joined::Part;
+        let source = self.hasher.hash_one(source);
+        let is_full = text.len() == DOCKER_PART_BYTES && !text.ends_with('\n');
+        if part == PartKind::Begin || (part == PartKind::Unmarked && is_full) {
+            return self.begin(source, number, &text, part == PartKind::Begin);
         }
-        if part == PartKind::Unmarked && text.ends_with('\n') {
-            remember(&mut self.with_line_breaks, &source);
+        let Some(line) = self.pending.remove(&source) else {
+            return if part == PartKind::Last { Joined::Rest } else { Joined::Whole };
+        };
+        self.pending_bytes -= line.bytes;
+        if part == PartKind::Unmarked && !text.ends_with('\n') && !line.is_marked {
+            // The shipper removes line breaks, so the parts are complete lines that happen to be as long as Docker's parts.
+            let Some(parts) = line.parts else { return Joined::WholeAfter(vec![(line.number, None)]) };
+            return Joined::WholeAfter(parts.into_iter().map(|(number, text)| (number, Some(as_line(&text, is_json)))).collect());
         }
-        let verifies = self.complete.contains(&source);
-        if !verifies {
-            remember(&mut self.complete, &source);
-        }
-        if !self.pending.contains_key(&source) {
-            return match part {
-                PartKind::Last => Joined::Rest,
-                _ if verifies => Joined::Whole,
-                _ => Joined::MaybeRest,
-            };
-        }
-        self.add(source.clone(), number, &text);
-        let Pending { number, text } = self.take(&source);
-        let text = text.map(|text| if is_json { json!({"log": text}).to_string() } else { text });
-        Joined::Line { number, text: text.map(String::into_bytes), verifies }
+        let whole = line.parts.map(|parts| parts.into_iter().map(|(_, part)| part).chain([text]).collect::<String>());
+        let whole = whole.filter(|text| text.len() <= MAX_LINE_BYTES);
+        Joined::Line { number: line.number, text: whole.map(|text| as_line(&text, is_json)) }
     }
 
     /// Returns the numbers of lines whose rest is missing.
@@ -115,42 +108,32 @@ impl ContainerLines {
         numbers
     }
 
-    fn is_begin(&self, source: &str, text: &str, part: PartKind) -> bool {
-        match part {
-            PartKind::Begin => true,
-            PartKind::End | PartKind::Last => false,
-            PartKind::Unmarked => {
-                !text.ends_with('\n') && (text.len() == DOCKER_PART_BYTES || self.with_line_breaks.contains(source))
-            }
+    fn begin(&mut self, source: u64, number: u64, text: &str, is_marked: bool) -> Joined {
+        if self.pending.len() >= MAX_PENDING && !self.pending.contains_key(&source) {
+            return Joined::Rest;
         }
-    }
-
-    fn add(&mut self, source: String, number: u64, text: &str) {
+        let begun = || Pending { number, is_marked, parts: Some(Vec::new()), bytes: 0 };
+        let line = self.pending.entry(source).or_insert_with(begun);
+        line.is_marked |= is_marked;
+        let Some(parts) = &mut line.parts else { return Joined::Part };
         let text = text.strip_suffix('\n').unwrap_or(text);
-        let line = self.pending.entry(source).or_insert_with(|| Pending { number, text: Some(String::new()) });
-        let Some(known) = &mut line.text else { return };
-        if known.len() + text.len() > MAX_LINE_BYTES || self.pending_bytes + text.len() > MAX_PENDING_BYTES {
-            self.pending_bytes -= known.len();
-            line.text = None;
+        let bytes = text.len() + size_of::<(u64, String)>();
+        if line.bytes + bytes > MAX_LINE_BYTES || self.pending_bytes + bytes > MAX_PENDING_BYTES {
+            self.pending_bytes -= mem::take(&mut line.bytes);
+            line.parts = None;
         } else {
-            self.pending_bytes += text.len();
-            known.push_str(text);
+            parts.push((number, text.to_owned()));
+            line.bytes += bytes;
+            self.pending_bytes += bytes;
         }
-    }
-
-    fn take(&mut self, source: &str) -> Pending {
-        let line = self.pending.remove(source).unwrap_or(Pending { number: 0, text: None });
-        self.pending_bytes -= line.text.as_ref().map_or(0, String::len);
-        line
+        Joined::Part
     }
 }
 
-/// Adds a container. A forgotten container's next line doesn't verify an agent.
-fn remember(known: &mut HashSet<String>, source: &str) {
-    if known.len() >= MAX_COMPLETE {
-        known.clear();
-    }
-    known.insert(source.to_owned());
+/// Returns a container's text as a line of the drain's format.
+fn as_line(text: &str, is_json: bool) -> Vec<u8> {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    if is_json { json!({"log": text}).to_string() } else { text.to_owned() }.into_bytes()
 }
 
 /// Returns the entry in a line of containerd or CRI-O: `time stream tags text`.
@@ -175,8 +158,7 @@ fn is_stream(text: &str) -> bool {
 /// Returns the entry in a line of Docker, or of a shipper that reads containers' logs.
 fn json_entry(line: &[u8], is_parsed: bool) -> Option<Entry> {
     let names = ["\"logtag\"", "\"_p", "\"stream\"", "\"partial_message\"", "stdout ", "stderr "];
-    // Docker's own marks don't matter in lines with a request.
-    let names = if is_parsed { &names[..2] } else { &names[..] };
+    let names = if is_parsed { &names[..3] } else { &names[..] };
     if !names.iter().any(|name| memchr::memmem::find(line, name.as_bytes()).is_some()) {
         return None;
     }

@@ -93,6 +93,12 @@ fn f56_client_address_in_a_header_does_not_verify() {
     let of_fastly = FormatId::Fastly.row().sample;
     let fastly = ["fastly_server", "service_id"].map(|name| of_fastly.replacen('{', &format!("{{\"{name}\":\"cache-fra1\","), 1));
     let [fastly, older_fastly] = fastly;
+    // Members that a visitor adds in `Fastly-Client-IP`.
+    let added = "\"132.196.86.7\",\"content_telemetry_id\":\"\",\"response_status\":\"200\"";
+    let of_default = of_fastly.replace(",\"content_telemetry_id\":\"\"", "").replace("\"response_status\":200,", "");
+    let completed = of_default.replace("\"132.196.86.7\"", added);
+    let traefik_without_connection = FormatId::TraefikJson.row().sample.replace("\"ClientAddr\"", "\"x\"");
+    let caddy_without_connection = FormatId::Caddy.row().sample.replace("\"remote_ip\"", "\"x\"");
     let azure = FormatId::AzureFrontDoor.row().sample;
     let proxied = azure.replace("\"socketIp\":\"132.196.86.7\"", "\"socketIp\":\"203.0.113.5\"");
     let unproven = azure.replace("\"socketIp\"", "\"x\"");
@@ -102,6 +108,9 @@ fn f56_client_address_in_a_header_does_not_verify() {
         (FormatId::Fastly, fastly),
         (FormatId::Fastly, older_fastly),
         (FormatId::Fastly, of_fastly.replace("content_telemetry_id", "x")),
+        (FormatId::Fastly, completed),
+        (FormatId::TraefikJson, traefik_without_connection),
+        (FormatId::Caddy, caddy_without_connection),
         (FormatId::AzureFrontDoor, proxied),
         (FormatId::AzureFrontDoor, unproven),
     ] {

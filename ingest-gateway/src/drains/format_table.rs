@@ -89,7 +89,7 @@ formats! {
         "https://developers.cloudflare.com/logs/logpush/logpush-job/datasets/zone/http_requests/" ""
     Fastly "fastly" "Fastly" Fastly
         "https://www.fastly.com/documentation/guides/integrations/logging-endpoints/log-streaming-https/"
-        "In Fastly's formats, visitors can set `client_ip`, so only [ours](fastly.md) verifies agents: it contains `content_telemetry_id`. A line with two values for one field is bad."
+        "In Fastly's formats, visitors can set `client_ip`, so only [ours](fastly.md) verifies agents: in it, `content_telemetry_id` follows the other members. A line with two values for one field is bad."
     CloudFrontJson "cloudfront_json" "CloudFront standard logs (v2), JSON" Firehose
         "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logging.html" ""
     CloudFrontRealTime "cloudfront_real_time" "CloudFront real-time logs" Firehose
@@ -110,7 +110,7 @@ formats! {
         "`clientIp` can come from a header that visitors send, so an agent is verified only if `socketIp` is the same. Lines of other categories are skipped."
     TraefikJson "traefik_json" "Traefik, JSON" Ndjson
         "https://doc.traefik.io/traefik/observability/access-logs/"
-        "Traefik drops headers by default: set `accessLog.fields.headers.names.User-Agent: keep`. Agents aren't verified if `ClientHost` comes from a header."
+        "Traefik drops headers by default: set `accessLog.fields.headers.names.User-Agent: keep`. Agents are verified only if `ClientAddr` is logged and `ClientHost` is the same: otherwise `ClientHost` can come from a header."
     Ecs "ecs" "Elastic Common Schema" Ndjson
         "https://www.elastic.co/docs/reference/ecs/ecs-http"
         "`client.ip` and `source.ip` can come from a header, so they don't verify agents."
@@ -122,30 +122,30 @@ formats! {
         "https://apisix.apache.org/docs/apisix/plugins/http-logger/" ""
     Pino "pino" "Express and Fastify (pino, bunyan)" Ndjson
         "https://github.com/pinojs/pino-http"
-        "Fastify logs no headers by default, so its lines are bad. Use `pino-http`, or a serializer that logs method, URL, headers and status in one line."
+        "Fastify logs no headers by default, so its lines are bad. Use `pino-http`, or a serializer that logs method, URL, headers and status in one line. `remoteAddress` can come from a header, so agents aren't verified."
     Caddy "caddy" "Caddy" Ndjson
         "https://caddyserver.com/docs/logging"
-        "Agents aren't verified if `client_ip` differs from `remote_ip`."
+        "Agents are verified only if `remote_ip` is logged and `client_ip` isn't another address."
     Vector "vector" "Vector, Fluent Bit and Logstash, unparsed lines" Ndjson
         "https://vector.dev/docs/reference/configuration/sources/file/"
-        "`message` or `log` contains a line in any of the text formats below. Send only access logs: a shipper's other lines are bad. Parts of a container's long line are joined if `logtag`, `_p`, `_partial` or `partial_message` marks them, or `stream` is present and the text has 16 KiB or lacks the usual line break. A container's first line in a body verifies no agent."
+        "`message` or `log` contains a line in any of the text formats below. Send only access logs: a shipper's other lines are bad. Parts of a container's long line are joined if `logtag`, `_p`, `_partial` or `partial_message` marks them, or if they are Docker's own entries (`stream`, 16 KiB, a line break only at the end). Text verifies no agent, because it can be a part of a longer line. If the server writes JSON into `message` or `log`, agents are verified."
     FluentBit "fluent_bit" "Fluent Bit" Ndjson
-        "https://docs.fluentbit.io/manual/pipeline/outputs/http" "`\\xHH` in paths and user agents is unescaped."
+        "https://docs.fluentbit.io/manual/pipeline/outputs/http" "`\\xHH` in paths and user agents is unescaped. Parsed lines verify no agent, because they can be parts of longer ones."
     Logstash "logstash" "Logstash, `COMBINEDAPACHELOG`" Ndjson
         "https://www.elastic.co/docs/reference/logstash/plugins/plugins-filters-grok"
         "Field names of the pattern up to Logstash 7; later versions use the Elastic Common Schema. Visitors can forge `clientip`, so agents aren't verified. Keep `httpversion`, which identifies the format, and `message`, which is used for lines that the pattern doesn't match and for targets with a space."
     Json "json" "JSON with the usual names" Ndjson
         "https://nginx.org/en/docs/http/ngx_http_log_module.html"
-        "The [names](../api/drains.md#fields) that nginx and most loggers use, also those of Istio, Envoy Gateway, and Loggly's format for Apache."
+        "The [names](../api/drains.md#fields) that nginx and most loggers use, also those of Istio, Envoy Gateway, and Loggly's format for Apache. If a shipper merges a container's JSON with its own members (`stream`, `logtag`), agents aren't verified: send the line in `log` instead (in Fluent Bit, `Merge_Log Off`)."
     Combined "combined" "Combined log format (nginx, Apache, Lighttpd)" Combined
         "https://httpd.apache.org/docs/current/logs.html#combined"
-        "The host may precede the line, and headers of syslog and of Kubernetes' container logs are removed. Before the time, a line must contain `[host] addresses identity user`, or it is bad. A line with several addresses verifies no agent. Parts of a container's long line (`P`) are joined; the first line of each of its streams in a body can be the rest of a line, so it verifies no agent. Text after the user agent is ignored, unless it is in [our format](nginx.md#the-combined-format). The server must escape quotes, as these three do. Express (morgan) doesn't: a line that contains a second request is bad, but visitors can append a host to their user agent, so log JSON instead."
+        "The host may precede the line. Headers of syslog and of Kubernetes' container logs are removed, and parts of a container's long line (`P`) are joined. Before the time, a line must contain `[host] addresses identity user`, or it is bad. Lines with a header or with several addresses verify no agent, because visitors may have written the address. Text after the user agent is ignored, unless it is in [our format](nginx.md#the-combined-format). The server must escape quotes and line breaks, as these three do. Traefik's `genericCLF` and Express (morgan) don't, so visitors can forge hosts and whole lines; log JSON instead."
     Common "common" "Common log format (Apache, nginx)" Combined
         "https://httpd.apache.org/docs/current/logs.html#common"
         "Contains no user agent, so agents can't be recognized. Use the combined format."
     TraefikClf "traefik_clf" "Traefik, common log format" Combined
         "https://doc.traefik.io/traefik/observability/access-logs/"
-        "Use the JSON format instead. This format escapes nothing, not even line breaks, so visitors can write whole lines in any format and forge figures. If a body contains a line that ends like Traefik's, no agent in it is verified, except more than 1 MiB before the first such line. If a visitor's lines and the end of Traefik's line arrive in different bodies, forged agents can be verified. Traefik drops headers by default: set `accessLog.fields.headers.names.User-Agent: keep`."
+        "Use the JSON format instead. This format escapes nothing, not even line breaks, so visitors can write whole lines in any format and forge figures. If a body contains a line that ends like Traefik's, no agent in it is verified, except more than 1 MiB before the first such line. Forged agents can be verified only if a body contains none of Traefik's own lines. Traefik drops headers by default: set `accessLog.fields.headers.names.User-Agent: keep`."
     IngressNginx "ingress_nginx" "ingress-nginx" Combined
         "https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/log-format/" ""
     AwsAlb "aws_alb" "AWS Application Load Balancer" Combined

@@ -190,6 +190,11 @@ fn unescaped_once(text: &str) -> String {
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }
 
+/// Returns whether the server of a bot's line wrote its address.
+pub(super) fn is_address_trusted(provider: DrainProvider, line: &str, fields: &Fields<'_>) -> bool {
+    fields.is_address_trusted && (provider != DrainProvider::Fastly || ndjson::has_our_order(line))
+}
+
 /// Decodes the fields that only lines of bots need.
 pub(super) fn decode_fields_of_bot(fields: &mut Fields<'_>) {
     use FormatId::{AkamaiJson, AkamaiText, CloudFrontJson, CloudFrontRealTime, CloudFrontStandard};

@@ -90,12 +90,25 @@ pub(crate) struct Fields<'a> {
     pub(super) has_repeated_member: bool,
     /// Fields with several different values, as a bit set.
     disputed: u64,
+    /// Whether the server wrote the address. If a visitor may have written it, it doesn't verify the agent.
+    pub(super) is_address_trusted: bool,
+    /// Whether the address is one of the bot's operator. Part of the line's id, unlike the verification, which depends on other lines.
+    pub(super) is_address_of_operator: bool,
 }
 
 impl Default for Fields<'_> {
     fn default() -> Self {
         let (values, ranks) = ([const { None }; FIELDS], [0; FIELDS]);
-        Self { values, ranks, format: None, signs: 0, has_repeated_member: false, disputed: 0 }
+        Self {
+            values,
+            ranks,
+            format: None,
+            signs: 0,
+            has_repeated_member: false,
+            disputed: 0,
+            is_address_trusted: true,
+            is_address_of_operator: false,
+        }
     }
 }
 
@@ -177,6 +190,8 @@ impl<'a> Fields<'a> {
             signs: self.signs,
             has_repeated_member: self.has_repeated_member,
             disputed: self.disputed,
+            is_address_trusted: self.is_address_trusted,
+            is_address_of_operator: self.is_address_of_operator,
         }
     }
 

@@ -10,28 +10,21 @@ use uuid::{Builder, Uuid};
 /// Returns the id of a line: a `UUIDv5` of the organization, the provider, time, host and path, and the provider's request id, which is at
 /// best unique per server. Without one, all other stored fields of the request are used. Text logs can contain another value in the id's
 /// place, and JSON logs can contain an id from a visitor's header, so these ids don't replace the rest. `host` is the requested host's
-/// name. A visitor can copy everything that an agent sends except its address, so a verified request has a different id.
+/// name. A visitor can copy everything that an agent sends except its address, so a request from an operator's address has a different id.
 ///
 /// The id must not depend on a value that can be a visitor's address and isn't stored: logs can have other fields in place of ids and
 /// hosts, and a reader who knows the rest of the line could find the address by trying all of them.
-pub(super) fn line_id(
-    org: OrgId,
-    provider: DrainProvider,
-    fields: &Fields<'_>,
-    host: &str,
-    at_ms: i64,
-    is_verified: bool,
-) -> Uuid {
+pub(super) fn line_id(org: OrgId, provider: DrainProvider, fields: &Fields<'_>, host: &str, at_ms: i64) -> Uuid {
     let said = |field| fields.text(field);
     let telemetry_id = fields.get(Field::TelemetryId).and_then(telemetry_id_of_line).unwrap_or_default();
     let at = at_ms.to_string();
     let request = [at.as_str(), host, said(Field::Path), said(Field::Query)];
     let user_agent = truncate(said(Field::UserAgent), MAX_USER_AGENT_BYTES);
     let rest = [said(Field::Method), user_agent, said(Field::Status), said(Field::Bytes), &telemetry_id];
-    let verified = if is_verified { "verified" } else { "" };
+    let address = if fields.is_address_of_operator { "operator" } else { "" };
     let (kind, rest) = match fields.get(Field::RequestId) {
         Some(id) if !matches!(provider, DrainProvider::Combined | DrainProvider::Ndjson) => ("request", vec![id]),
-        id => ("line", rest.into_iter().chain([id.unwrap_or_default(), verified]).collect()),
+        id => ("line", rest.into_iter().chain([id.unwrap_or_default(), address]).collect()),
     };
     let parts = [provider.as_str(), kind].into_iter().chain(request).chain(rest);
     // Prefix each part with its length, so different parts never produce the same text.

@@ -2,7 +2,7 @@
 
 use super::agent_signature;
 use super::format_table::FormatId;
-use super::formats::{DirectiveState, NoRequest, decode_fields_of_bot, parse};
+use super::formats::{DirectiveState, NoRequest, decode_fields_of_bot, is_address_trusted, parse};
 use super::key_sets::KeySets;
 use super::line_fields::{
     Field, Fields, MAX_USER_AGENT_BYTES, Reason, is_cache_status, is_country, is_media_type, public_host, truncate,
@@ -142,7 +142,7 @@ impl LineProcessor {
         self.process_as(line, heading, true)
     }
 
-    /// Returns a line's outcome. If `verifies` is false, its address isn't compared with the agent's.
+    /// Returns a line's outcome. If `verifies` is false, its address doesn't verify the agent.
     pub(super) fn process_as(&self, line: &[u8], heading: &DirectiveState, verifies: bool) -> ProcessedLine {
         let line = readable(line);
         let mut fields = match parse(self.provider, &line, heading) {
@@ -151,12 +151,10 @@ impl LineProcessor {
             Err(NoRequest::Other) => return judged(LineOutcome::Dropped("no_request"), None, [0; 16]),
             Err(NoRequest::Bad(reason)) => return bad(reason),
         };
-        if !verifies {
-            [Field::Address, Field::Connection].into_iter().for_each(|field| drop(fields.take(field)));
-        }
+        fields.is_address_trusted &= verifies;
         let judged = match self.instant(&fields) {
             Ok(at_ms) => {
-                let bot = self.bot(&mut fields);
+                let bot = self.bot(&line, &mut fields);
                 let host = self.host_finder.first(fields.hosts().chain(fields.get(Field::UnsureHost)));
                 let bot_name = bot.as_ref().map_or("", |bot| bot.bot.as_ref());
                 let mark = mark(&fields, host.as_ref().map_or("", |host| &host.name), at_ms, bot_name);
@@ -168,10 +166,15 @@ impl LineProcessor {
     }
 
     /// Returns the bot that made the request. Only bots' lines are decoded and checked further.
-    fn bot(&self, fields: &mut Fields<'_>) -> Option<Classified> {
+    fn bot(&self, line: &str, fields: &mut Fields<'_>) -> Option<Classified> {
         self.bots.classify(&sender(fields, None))?;
         decode_fields_of_bot(fields);
-        self.bots.classify(&sender(fields, fields.address()))
+        let mut bot = self.bots.classify(&sender(fields, fields.address()))?;
+        fields.is_address_of_operator = bot.verified == Some(true);
+        if !is_address_trusted(self.provider, line, fields) {
+            bot.verified = None;
+        }
+        Some(bot)
     }
 
     fn instant(&self, fields: &Fields<'_>) -> Result<i64, Reason> {
@@ -273,7 +276,7 @@ impl LineProcessor {
     ) -> FailedFetch {
         let org = self.caller.org_id;
         FailedFetch {
-            own_key: EventKey::own(&OwnId::Reported { org, id: &self.line_id(fields, at_ms, bot) }),
+            own_key: EventKey::own(&OwnId::Reported { org, id: &self.line_id(fields, at_ms) }),
             at_ms,
             site: content.site.as_ref().map(|site| site.as_str().to_owned()).unwrap_or_default(),
             path: path_of(&content.stored).to_owned(),
@@ -286,11 +289,10 @@ impl LineProcessor {
         }
     }
 
-    fn line_id(&self, fields: &Fields<'_>, at_ms: i64, bot: &Classified) -> String {
-        let is_verified = bot.verified == Some(true);
+    fn line_id(&self, fields: &Fields<'_>, at_ms: i64) -> String {
         let host = self.host_finder.find(fields);
         let host = host.as_ref().map_or("", |host| &host.name);
-        line_id(self.caller.org_id, self.provider, fields, host, at_ms, is_verified).to_string()
+        line_id(self.caller.org_id, self.provider, fields, host, at_ms).to_string()
     }
 
     /// Creates the event, with the same validation as other events.
@@ -313,7 +315,7 @@ impl LineProcessor {
         let at = DateTime::from_timestamp_millis(at_ms).map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true));
         json!({
             "type": "content_retrieved",
-            "id": self.line_id(fields, at_ms, bot),
+            "id": self.line_id(fields, at_ms),
             "timestamp": at,
             "source_role": self.role.as_str(),
             "content_url": url,

@@ -107,18 +107,24 @@ impl<'a> LineReader<'a> {
         let is_parsed = provider == DrainProvider::Ndjson && !matches!(judged.format, None | Some(FormatId::Vector));
         match self.containers.next(provider, (item.number, line), is_parsed) {
             Joined::Whole => self.hold(item, judged, take),
-            Joined::MaybeRest => {
+            Joined::Parsed => {
                 let judged = self.without_address(line, judged);
                 self.hold(item, judged, take)
             }
             Joined::Part => Ok(()),
             Joined::Rest => self.hold(item, bad("not_combined"), take),
-            Joined::Line { number, text: None, .. } => self.hold(Item { number, bytes: None }, bad("too_long"), take),
-            Joined::Line { number, text: Some(text), verifies } => {
-                let judged = self.judge.process_as(&text, &self.heading, verifies);
-                self.hold(Item { number, bytes: Some(&text) }, judged, take)
+            Joined::Line { number, text } => self.hold_text(number, text.as_deref(), take),
+            Joined::WholeAfter(lines) => {
+                lines.into_iter().try_for_each(|(number, text)| self.hold_text(number, text.as_deref(), take))?;
+                self.hold(item, judged, take)
             }
         }
+    }
+
+    /// Passes on a container's line; `None` if it is too long.
+    fn hold_text(&mut self, number: u64, text: Option<&[u8]>, take: LineCallback<'_>) -> io::Result<()> {
+        let judged = text.map_or_else(|| bad("too_long"), |text| self.judge.process_as(text, &self.heading, false));
+        self.hold(Item { number, bytes: text }, judged, take)
     }
 
     /// Passes on a line. Lines with a verified agent, and those after them, wait until no line from Traefik follows closely: Traefik

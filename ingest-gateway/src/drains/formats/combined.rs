@@ -226,7 +226,7 @@ pub(super) fn is_request_id(text: &str) -> bool {
 
 /// Returns whether a line ends with Traefik's columns. Its beginning can be missing, because visitors can write line breaks.
 pub(super) fn is_of_traefik(line: &str) -> bool {
-    before_traefik_columns(line).is_some_and(|rest| rest.ends_with(['"', '-']))
+    before_traefik_columns(line).is_some_and(|rest| rest.ends_with('"'))
 }
 
 /// Returns the user agent in Traefik's lines.
@@ -250,12 +250,9 @@ fn before_traefik_columns(text: &str) -> Option<&str> {
     rest.rsplit_once(' ').filter(|(_, count)| is_number(count)).map(|(rest, _)| rest)
 }
 
-/// Removes the last part, which is quoted or `-`.
+/// Removes the last part, which is quoted. Servers that escape quotes in headers can't write it for a visitor.
 fn without_last(text: &str) -> Option<&str> {
-    match text.strip_suffix('"') {
-        Some(rest) => rest.rsplit_once(" \"").map(|(rest, _)| rest),
-        None => text.strip_suffix(" -"),
-    }
+    text.strip_suffix('"')?.rsplit_once(" \"").map(|(rest, _)| rest)
 }
 
 /// Returns whether HAProxy's `port milliseconds "frontend"` follow the user agent, which is always empty with `option httplog clf`.

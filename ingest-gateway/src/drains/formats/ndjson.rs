@@ -10,7 +10,9 @@ use super::super::line_fields::{Field, Fields, Reason};
 use super::{FormatId, NoRequest, combined, put_request_line, put_url_host, text};
 use escapes::with_json_escapes;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::borrow::Cow;
+use std::fmt;
 
 /// Logger of Caddy's access log. Caddy's other loggers write other entries.
 const CADDY_ACCESS: &str = "http.log.access";
@@ -28,10 +30,49 @@ pub(super) fn parse_fastly(line: &str) -> Result<Fields<'_>, NoRequest> {
     let mut fields = read(json, FormatId::Fastly)?;
     // In Fastly's formats, and possibly in customers' formats, `client_ip` is a header that visitors can set. Only our format has this
     // member.
-    if fields.is_absent(Field::TelemetryId) {
-        fields.take(Field::Address);
-    }
+    fields.is_address_trusted &= !fields.is_absent(Field::TelemetryId);
     Ok(fields)
+}
+
+/// Returns whether a Fastly line has our format: `content_telemetry_id` follows all of these members. In other formats, visitors may be able
+/// to add members, but only where one of their values is, and a repeated member makes the line bad.
+pub(super) fn has_our_order(line: &str) -> bool {
+    let mut before =
+        ["timestamp", "host", "url", "request_method", "request_user_agent", "response_status", "client_ip"].to_vec();
+    let json = line.find('{').map_or(line, |at| &line[at..]);
+    let names = serde_json::from_str::<RootNames<'_>>(json).map(|names| names.0).unwrap_or_default();
+    for name in names {
+        if name == "content_telemetry_id" {
+            return before.is_empty();
+        }
+        before.retain(|known| *known != name);
+    }
+    false
+}
+
+/// Names of a JSON object's members, in order.
+struct RootNames<'a>(Vec<Cow<'a, str>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for RootNames<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Names;
+        impl<'de> Visitor<'de> for Names {
+            type Value = RootNames<'de>;
+
+            fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+                text.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut members: M) -> Result<Self::Value, M::Error> {
+                let mut names = Vec::new();
+                while let Some((name, IgnoredAny)) = members.next_entry()? {
+                    names.push(name);
+                }
+                Ok(RootNames(names))
+            }
+        }
+        from.deserialize_map(Names)
+    }
 }
 
 fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
@@ -64,10 +105,18 @@ fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {
             fields.take(Field::Path);
             fields.put(Field::Path, Cow::Borrowed("/"));
         }
+        // The other address is a header's if the request has one.
+        Some(FormatId::TraefikJson | FormatId::Caddy) if fields.get(Field::Connection).is_none() => {
+            fields.is_address_trusted = false;
+        }
+        // Fastify's serializer writes a header's address, and pino's the connection's, both as `remoteAddress`.
+        Some(FormatId::Pino) => fields.is_address_trusted = false,
         // The id of a service, which Fastly's older format also has.
         Some(FormatId::Apisix) => drop(fields.take(Field::Connection)),
         Some(FormatId::Logstash | FormatId::FluentBit | FormatId::Ecs) if !fields.has_sign(FormatId::Json) => {
             undo_escapes(&mut fields);
+            // The shipper parsed a text line, which can be a part.
+            fields.is_address_trusted = false;
         }
         Some(_) => {}
         None => fields.format = Some(otherwise),
@@ -104,6 +153,8 @@ fn read_message(line: &str) -> Result<Fields<'static>, NoRequest> {
     }
     let mut fields = text::parse(line)?.into_owned();
     fields.format = Some(FormatId::Vector);
+    // Container runtimes and journald split long lines, and shippers mark the parts differently or not at all. Visitors choose where.
+    fields.is_address_trusted = false;
     Ok(fields)
 }
 

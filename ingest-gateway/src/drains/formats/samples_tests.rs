@@ -14,7 +14,10 @@ use std::fmt::Write;
 pub(in super::super) const WITHOUT_USER_AGENTS: [FormatId; 4] =
     [FormatId::Common, FormatId::HerokuRouter, FormatId::Squid, FormatId::Morgan];
 /// Formats whose addresses can come from headers, or are anonymized.
-const UNVERIFIED: [FormatId; 7] = [
+const UNVERIFIED: [FormatId; 10] = [
+    FormatId::Pino,
+    FormatId::Vector,
+    FormatId::FluentBit,
     FormatId::Ecs,
     FormatId::TraefikClf,
     FormatId::Logstash,
@@ -79,7 +82,8 @@ fn page() -> String {
     let mut page = include_str!("formats_page.md").to_owned();
     for format in FORMATS {
         let lacks_host = |line: &DryLine| matches!(line.outcome, LineOutcome::Bad("no_host" | "bad_host"));
-        let needs_host = outcomes(format, None, format.sample).iter().any(lacks_host);
+        let needs_host = matches!(format.id, FormatId::Common | FormatId::Morgan)
+            || outcomes(format, None, format.sample).iter().any(lacks_host);
         let host = if needs_host { "no: `?host=`" } else { "yes" };
         let LogFormat { label, name, provider, source, note, .. } = format;
         writeln!(page, "| [{label}]({source}) | `{}` | `{name}` | {host} | {note} |", provider.as_str()).unwrap();

@@ -55,11 +55,13 @@ pub(super) fn parse(whole: &str) -> Result<Fields<'_>, NoRequest> {
             return Err("wrong_columns".into());
         }
         let mut fields = combined::parse(before, time, rest)?;
+        // Visitors' text at the beginning of a line can look like a header, which would hide the real address.
+        fields.is_address_trusted = line.len() == whole.len();
         if fields.format == Some(FormatId::TraefikClf) {
             // Lines begin with the client, and a host there comes from a forwarded header. User names and their line breaks aren't escaped,
-            // so visitors can write whole lines, and addresses in them don't verify agents.
+            // so visitors can write whole lines.
             fields.take(Field::UnsureHost);
-            fields.take(Field::Address);
+            fields.is_address_trusted = false;
         }
         return Ok(fields);
     }
@@ -116,12 +118,8 @@ pub(in super::super) fn is_of_traefik(provider: DrainProvider, line: &[u8]) -> b
     match provider {
         DrainProvider::Combined => line.ends_with(b"ms") && is_its(&String::from_utf8_lossy(line)),
         DrainProvider::Ndjson => {
-            let can_contain = [
-                r#"ms""#, r#"ms
-""#,
-            ]
-            .iter()
-            .any(|end| memchr::memmem::find(line, end.as_bytes()).is_some());
+            let ends = [r#"ms""#, r#"ms\n""#, r#"ms\r\n""#];
+            let can_contain = ends.iter().any(|end| memchr::memmem::find(line, end.as_bytes()).is_some());
             let read = can_contain.then(|| serde_json::from_slice::<Value>(line).ok()).flatten();
             read.is_some_and(|read| {
                 let texts = [&read["log"], &read["message"], &read["event.original"], &read["event"]["original"]];

@@ -233,8 +233,8 @@ fn node_and_gateway_logs_use_the_host_header() {
     let pino = FormatId::Pino.row().sample;
     for (from, to, expected) in [
         (r#""host":"www.example.com","#, "", "no_host"),
-        (r#""id":1,"#, r#""host":"b.test","#, "https://b.test/article?page=2 Some(true)"),
-        (r#""id":1,"#, r#""hostname":"b.test","#, "https://b.test/article?page=2 Some(true)"),
+        (r#""id":1,"#, r#""host":"b.test","#, "https://b.test/article?page=2 None"),
+        (r#""id":1,"#, r#""hostname":"b.test","#, "https://b.test/article?page=2 None"),
         (r#""statusCode":200,"#, r#""statusCode":404,"#, "/article 404"),
         (r#","res":{"statusCode":200,"#, r#","x":{"#, "no_status"),
         (r#""user-agent""#, r#""x""#, "no_user_agent"),

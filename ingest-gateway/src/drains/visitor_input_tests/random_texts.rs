@@ -132,7 +132,7 @@ proptest! {
             // Text before the address must look like a list or a host. HAProxy's cookies can look like one before a request.
             LineOutcome::Bad("not_combined") if part == Part::Forwarded && !is_list(&value) => {}
             LineOutcome::Bad("not_combined") if part == Part::Host && value.starts_with("2026-") => {}
-            LineOutcome::Bad("not_combined") if part == Part::Cookie && value.contains("+0000] \"") => {}
+            LineOutcome::Bad("not_combined" | "wrong_columns") if part == Part::Cookie && value.contains("+0000] \"") => {}
             other => prop_assert!(false, "{:?}: {}", other, log),
         }
     }

@@ -1,6 +1,7 @@
-//! A line that a container runtime or a visitor splits counts as one request, and its parts never verify an agent.
+//! A line that a container runtime or a visitor splits counts as one request. Text lines from containers never verify an agent.
 
 use super::{BOT, outcomes};
+use crate::drains::container_lines::{ContainerLines, Joined};
 use crate::drains::dry_run::DryLine;
 use crate::drains::format_table::FormatId;
 use crate::drains::line_processor::LineOutcome;
@@ -92,14 +93,6 @@ fn marks() -> Vec<(FormatId, [Write; 3])> {
                 |text| entry(&format!("{text}\n"), json!({"stream": "stdout"})),
             ],
         ),
-        (
-            FormatId::Vector,
-            [
-                |text| entry(text, json!({"stream": "stdout"})),
-                |text| entry(text, json!({"stream": "stdout"})),
-                |text| entry(text, json!({"stream": "stdout"})),
-            ],
-        ),
     ]
 }
 
@@ -114,36 +107,59 @@ fn visitors_cannot_split_lines() {
         let parts = [begin(&first), end(&second)];
         assert_eq!(
             read(format, &log(&[&honest[..], &parts, &honest].concat())),
-            ["/1 None", "/2 Some(true)", "/forged None", "/1 Some(true)", "/2 Some(true)"],
+            ["/1 None", "/2 None", "/forged None", "/1 None", "/2 None"],
             "{what}"
         );
         // The beginning may be in an earlier body.
-        assert_eq!(
-            read(format, &log(&[&parts[1..], &honest].concat())),
-            ["/forged None", "/1 Some(true)", "/2 Some(true)"],
-            "{what}"
-        );
+        assert_eq!(read(format, &log(&[&parts[1..], &honest].concat())), ["/forged None", "/1 None", "/2 None"], "{what}");
         assert_eq!(read(format, &log(&[&honest[..1], &parts[..1]].concat())), ["/1 None", "not_combined"], "{what}");
         let middle = begin(&first[..16_384]);
         assert_eq!(read(format, &log(&[middle, parts[0].clone(), parts[1].clone()])), ["/forged None"], "{what}");
         let too_long = vec![begin(&first); 65];
         assert_eq!(
             read(format, &log(&[&too_long[..], &parts[1..], &honest].concat())),
-            ["too_long", "/1 Some(true)", "/2 Some(true)"],
+            ["too_long", "/1 None", "/2 None"],
             "{what}"
         );
     }
 }
 
-/// A shipper can omit the mark and the stream of the last part.
+/// Shippers that remove line breaks don't show which entries are parts, so a line of exactly this length hides no other.
 #[test]
-fn unmarked_lines_after_a_part_do_not_verify() {
+fn lines_as_long_as_dockers_parts_do_not_hide_others() {
+    let long = |path: &str| {
+        let short = line(path);
+        let user = "x".repeat(16_384 - short.len() + 1);
+        short.replacen("- -", &format!("- {user}"), 1)
+    };
+    let entry = |text: &str| json!({"log": text, "stream": "stdout"}).to_string();
+    let log = [&long("/1"), &long("/2"), &line("/3"), &line("/4")].map(|text| entry(text)).join("\n");
+    assert_eq!(long("/1").len(), 16_384);
+    assert_eq!(read(FormatId::Vector, &log), ["/1 None", "/2 None", "/3 None", "/4 None"]);
+}
+
+/// Each of these entries begins a line of another container.
+#[test]
+fn incomplete_lines_use_bounded_memory() {
+    let log: String = (0..5_000)
+        .map(|n| {
+            json!({"log": "x", "logtag": "P", "stream": "stdout", "pad": format!("{n}{}", "a".repeat(1_000))}).to_string() + "\n"
+        })
+        .collect();
+    let (mut containers, provider) = (ContainerLines::default(), FormatId::Vector.row().provider);
+    let joined: Vec<Joined> =
+        log.lines().zip(1..).map(|(line, number)| containers.next(provider, (number, line.as_bytes()), false)).collect();
+    assert_eq!(joined.iter().filter(|joined| **joined == Joined::Part).count(), 4_096);
+    assert!(joined[4_096..].iter().all(|joined| *joined == Joined::Rest));
+    assert_eq!(containers.end().len(), 4_096);
+}
+
+/// Lines of journald and of several shippers have no mark that is read.
+#[test]
+fn text_lines_from_shippers_do_not_verify() {
     let [first, second] = halves();
     let (part, rest) = (json!({"message": first, "_partial": true}), json!({"message": second}));
-    assert_eq!(
-        read(FormatId::Vector, &format!("{rest}\n{part}\n{rest}")),
-        ["/forged Some(true)", "/forged None", "not_combined"]
-    );
+    assert_eq!(read(FormatId::Vector, &format!("{rest}\n{part}\n{rest}")), ["/forged None", "/forged None", "not_combined"]);
 }
 
 /// Lines of several containers can alternate.
@@ -161,10 +177,7 @@ fn parts_of_other_containers_are_not_joined() {
         entry("a", "F", &second),
         entry("a", "F", &line("/a")),
     ];
-    assert_eq!(
-        read(FormatId::Vector, &lines.join("\n")),
-        ["/a None", "/b None", "/b Some(true)", "/forged None", "/a Some(true)"]
-    );
+    assert_eq!(read(FormatId::Vector, &lines.join("\n")), ["/a None", "/b None", "/b None", "/forged None", "/a None"]);
     let texts = [("stdout P", first), ("stderr F", line("/err")), ("stdout F", second)];
     let log = texts.map(|(mark, text)| format!("2026-11-01T10:00:00Z {mark} {text}"));
     assert_eq!(read(FormatId::Combined, &log.join("\n")), ["/err None", "/forged None"]);
@@ -182,7 +195,7 @@ fn parts_that_cannot_be_joined_do_not_verify() {
     assert_eq!(read(FormatId::Vector, &parts[1]), ["not_combined"]);
     let json = FormatId::Json.row().sample.trim();
     let inner = json!({"log": json, "logtag": "F", "stream": "stdout"}).to_string() + "\n";
-    assert_eq!(read(FormatId::Json, &inner.repeat(2)), ["/article?page=2 None", "/article?page=2 Some(true)"]);
+    assert_eq!(read(FormatId::Json, &inner.repeat(2)), ["/article?page=2 Some(true)"; 2]);
     let parsed = |tag: &str| FormatId::Json.row().sample.replacen('{', &format!("{{\"logtag\":\"{tag}\","), 1);
     assert_eq!(
         read(FormatId::Json, &(parsed("P") + &parsed("F") + &parsed("F"))),
@@ -203,9 +216,19 @@ fn visitors_lines_before_traefik_lines_do_not_verify() {
     for (format, log) in [(FormatId::Combined, forged.join("\n")), (FormatId::Vector, shipped(&forged))] {
         assert_eq!(read(format, &log), ["not_combined", "/1 None", "/1 None", "/1 None", "not_combined", "/2 None"], "{log}");
     }
-    for (format, log) in [(FormatId::Combined, honest.join("\n")), (FormatId::Vector, shipped(&honest))] {
-        assert_eq!(read(format, &log), ["/1 Some(true)"; 3], "{log}");
+    assert_eq!(read(FormatId::Combined, &honest.join("\n")), ["/1 Some(true)"; 3]);
+    // In a container's log, Traefik's lines are texts, and visitors can write lines that look like another server's JSON.
+    let json = FormatId::Json.row().sample.trim();
+    for (ending, verified) in [("\n", "None"), ("\r\n", "None"), ("", "None")] {
+        let entries = [json, &of_traefik].map(|text| json!({"log": format!("{text}{ending}"), "stream": "stdout"}).to_string());
+        assert_eq!(read(FormatId::Json, &entries.join("\n"))[0], format!("/article?page=2 {verified}"));
     }
+    // nginx escapes quotes, so visitors can't write Traefik's columns into its lines.
+    let of_nginx = format!("{} - 1 - - 1ms", line("/3"));
+    assert_eq!(
+        read(FormatId::Combined, &format!("{}\n{of_nginx}\n{}", line("/1"), line("/1"))),
+        ["/1 Some(true)", "/3 Some(true)", "/1 Some(true)"]
+    );
     let escaped = line("/3").replace(BOT, &format!("{BOT} 262 \\x22a\\x22 \\x22b\\x22 2ms"));
     assert_eq!(read(FormatId::Combined, &format!("{}\n{escaped}", line("/1"))), ["/1 Some(true)", "/3 Some(true)"]);
     // More than a visitor can write before the end of a line.
@@ -214,4 +237,24 @@ fn visitors_lines_before_traefik_lines_do_not_verify() {
     let verified = far.iter().filter(|text| text.ends_with("Some(true)")).count();
     assert_eq!(verified, 9_000 - 1024 * 1024 / line("/1").len());
     assert!(far[verified..9_000].iter().all(|text| text == "/1 None"));
+}
+
+/// D3: a copy of a line in another body is the same event, whatever stands beside it.
+#[test]
+fn other_lines_do_not_change_the_id() {
+    let id = |format: FormatId, log: &str| {
+        let lines = outcomes(format.row(), Some("www.example.com"), log).into_iter();
+        let ids = lines.filter_map(|line| if let LineOutcome::Kept(event) = line.outcome { Some(event.own_key) } else { None });
+        ids.last().unwrap()
+    };
+    let of_traefik = format!(
+        "203.0.113.9 - - {AT} \"GET /a HTTP/1.1\" 404 19 \"-\" \"curl/8\" 262 \"site@docker\" \"http://192.0.2.2:80\" 2ms"
+    );
+    let honest = line("/1");
+    assert_eq!(id(FormatId::Combined, &honest), id(FormatId::Combined, &format!("{of_traefik}\n{honest}")));
+    for (format, [whole, ..]) in marks() {
+        let (one, other) = (whole(&honest), whole(&line("/2")));
+        assert_eq!(id(format, &one), id(format, &format!("{other}\n{one}")), "{one}");
+    }
+    assert_ne!(id(FormatId::Combined, &honest), id(FormatId::Combined, &honest.replace("132.196.86.7", "203.0.113.9")));
 }
