@@ -261,7 +261,12 @@ impl<'a> SpillDrainProgress<'a> {
             let result = work(&mut backlog);
             (backlog, result)
         });
-        let (backlog, result) = asked.await.ok()?;
+        let (backlog, result) = match asked.await {
+            Ok(done) => done,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The runtime is shutting down, and drops this task when it waits.
+            Err(_) => std::future::pending().await,
+        };
         self.backlog = Some(backlog);
         match result {
             Ok(result) => Some(result),
