@@ -268,7 +268,7 @@ mod tests {
                 |length: usize| (0..length).map(|_| ["a", "b", "/", "*", "$"][random.random_range(0..5)]).collect::<String>();
             let patterns: Vec<String> = (0..8).map(|length| format!("/{}", text(length / 2))).collect();
             let path = format!("/{}", text(6).replace(['*', '$'], "a"));
-            let allows = |at: usize| patterns[at].len() % 2 == 0 && at % 3 == 0;
+            let allows = |at: usize| patterns[at].len().is_multiple_of(2) && at.is_multiple_of(3);
             let keys = (0..patterns.len()).map(|at| if allows(at) { "Allow" } else { "Disallow" });
             let lines: Vec<String> = keys.zip(&patterns).map(|(key, pattern)| format!("{key}: {pattern}")).collect();
             let file = format!("User-agent: b\nDisallow: /\nUser-agent: a\n{}", lines.join("\n"));
