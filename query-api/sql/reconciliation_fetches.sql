@@ -17,7 +17,7 @@ WITH
             -- The two bits contain the result for the signature; 1 is invalid (store/src/tables/encode.rs).
             arrayExists(of -> bitAnd(bitShiftRight(reinterpretAsUInt8(of), 2), 3) = 1, reports.details) AS has_bad_signature,
             if(is_claim, representative, arrayFirstIndex(claims, reports.role, reports.session)) AS claim,
-            toUnixTimestamp64Milli(reports.at[claim]) AS claim_ms, toString(reports.agent[claim]) AS named,
+            toUnixTimestamp64Milli(reports.at[claim]) AS claim_ms, leftUTF8(toString(reports.agent[claim]), 200) AS named,
             if(is_told, reports.platform[claim], reports.organization[claim]) AS named_by,
             arrayFilter((by, as_role, in_session) -> claims(as_role, in_session), reports.organization, reports.role, reports.session)
                 AS claimants,
@@ -25,7 +25,7 @@ WITH
                 arrayZip(reports.at, reports.organization, reports.role)) AS sightings,
             is_seen AS has_server, arrayExists(report -> report.2 IN {observers:Array(UUID)}, sightings) AS is_covering,
             is_told AS may_name,
-            if(has_claim AND is_told, transform(named, agents.1, agents.2, '\0'), '') AS of_agent,
+            if(has_claim AND is_told, transform(named, agents.1, agents.2, ''), '') AS of_agent,
             (1
             -- filters.sql
             ) AS is_asked

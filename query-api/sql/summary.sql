@@ -34,7 +34,7 @@ FROM (
                 role = 1 OR shown_session != 0 AS has_agent,
                 is_told AS may_name,
                 if(is_told, platform, organization) AS shown_platform,
-                agent AS own_agent,
+                short_agent AS own_agent,
                 organization = {owner_id:UUID} AS is_owners,
                 count() AS grouped,
                 uniqExactIfState(shown_session, shown_session != 0) AS session_set,
@@ -50,8 +50,8 @@ FROM (
                     -- A click on another host than that of its token's link belongs to its reporter, unless the reader owns the
                     -- link's host too.
                     link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told
-                SELECT role, is_told, is_told * session AS shown_session, platform, organization, agent, type, roles,
-                    notEmpty(other_agents.role) AS has_others
+                SELECT role, is_told, is_told * session AS shown_session, platform, organization, type, roles,
+                    leftUTF8(agent, 200) AS short_agent, notEmpty(other_agents.role) AS has_others
                 FROM events FINAL
                 WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
                     HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))

@@ -33,8 +33,7 @@ FROM (
                     role AS own_role,
                     role = 1 OR shown_session != 0 AS is_agents, organization = {owner_id:UUID} AS is_owners,
                     if(is_told, platform, organization) AS shown_platform,
-                    is_told AS may_name,
-                    agent AS own_agent,
+                    is_told AS may_name, short_agent AS own_agent,
                     arrayZip(other_roles, other_platforms, other_names) AS others,
                     count() AS grouped,
                     sumMap(map(toString(type), toUInt64(1))) AS by_type,
@@ -55,9 +54,10 @@ FROM (
                             arrayReverse(arrayCumSum(label -> length(label) + 1, splitByChar('.', host)))),
                             {never_ms:Int64})) AS owned_since,
                         link_site = '' OR toUnixTimestamp64Milli(at) >= owned_since(link_site) AS is_told
-                    SELECT role, is_told, is_told * session AS shown_session, platform, organization, agent, type, roles,
-                        other_agents.role AS other_roles, other_agents.platform AS other_platforms, other_agents.agent AS other_names,
-                        other_agents.session AS other_sessions
+                    SELECT role, is_told, is_told * session AS shown_session, platform, organization, type, roles,
+                        other_agents.role AS other_roles, other_agents.platform AS other_platforms,
+                        arrayMap(name -> leftUTF8(name, 200), other_agents.agent) AS other_names,
+                        other_agents.session AS other_sessions, leftUTF8(agent, 200) AS short_agent
                     FROM events FINAL
                     WHERE site IN (SELECT site FROM sites WHERE above IN (SELECT host FROM asked_hosts) GROUP BY site
                         HAVING argMax(above NOT IN (SELECT host FROM foreign_hosts), length(above)))

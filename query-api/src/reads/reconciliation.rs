@@ -1,12 +1,11 @@
 //! Differences between the fetches that agents claim and those that servers saw (docs/api/reconciliation.md).
 //!
-//! Two statements: the first returns the names of the agents, whose operators the bot table knows. The second skips fetches of
-//! agents that appeared since.
+//! Two statements: the first returns the names of the agents, whose operators the bot table knows. Names that
+//! appeared since, or that exceed a limit, have no operator.
 
 use super::Reads;
 use super::event_page::id_of;
 use super::report_content::{Place, missing};
-use super::rows::following;
 use super::scope::Scope;
 use super::statement::Statement;
 use crate::access::visibility::Visibility;
@@ -22,6 +21,9 @@ use uuid::Uuid;
 const FETCHES: &str = concat!(include_str!("../../sql/reconciliation_fetches.sql"), include_str!("../../sql/reconciliation.sql"));
 const AGENTS: &str = include_str!("../../sql/reconciliation_agents.sql");
 const DAY_MS: i64 = 86_400_000;
+/// Names of agents whose operators are looked up, per reporter and in total, because reporters can make up names.
+const AGENTS_PER_REPORTER: u64 = 100;
+const MOST_AGENTS: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReconciledBy {
@@ -100,17 +102,22 @@ impl Reads {
             statement.with("scan_from_ms", from_ms).with("scan_until_ms", until_ms)
         };
         let scope = Scope::new(seen, period);
-        let agents = self.claiming_agents(scan(scope.bind(Statement::new(AGENTS)))).await?;
+        let observers = servers.observers.iter().map(Uuid::to_string).collect::<Vec<_>>();
+        let agents = scan(scope.bind(Statement::new(AGENTS)))
+            .with("observers", observers.clone())
+            .with("most_per_reporter", AGENTS_PER_REPORTER)
+            .with("most", MOST_AGENTS);
+        let agents: Vec<AgentRow> = self.all(agents).await?;
         let operator = |agent: &String| bots.classify_text(agent).map_or_else(String::new, |bot| bot.operator.to_string());
         let hour = |(host, hour): &(Site, i64)| [host.as_str().into(), (*hour).into()];
         let statement = scan(scope.filtered(&asked.filter).bind(Statement::new(FETCHES)))
             .with_table(
                 "agent_operators",
                 "agent String, operator String",
-                agents.iter().map(|agent| [agent.as_str().into(), operator(agent).into()]),
+                agents.iter().map(|AgentRow { agent }| [agent.as_str().into(), operator(agent).into()]),
             )
             .with_table("drain_hours", "host String, hour Int64", servers.drain_hours.iter().map(hour))
-            .with("observers", servers.observers.iter().map(Uuid::to_string).collect::<Vec<_>>())
+            .with("observers", observers)
             .with("is_all", asked.operator.is_none())
             .with("licensee", asked.operator.as_deref().unwrap_or_default())
             .with("finding", asked.finding.as_str())
@@ -121,16 +128,6 @@ impl Reads {
         let rows: Vec<ReconciliationRow> = rows.into_iter().filter(|row| row.is_item == 1).collect();
         let ids = if asked.by == ReconciledBy::Event { self.ids_of(&rows).await? } else { vec![String::new(); rows.len()] };
         Ok((total, rows.into_iter().zip(ids).collect()))
-    }
-
-    async fn claiming_agents(&self, statement: Statement) -> Result<Vec<String>, ApiError> {
-        let (mut row, mut rest) = self.first_row::<AgentRow>(statement).await?;
-        let mut agents = Vec::new();
-        while let Some(AgentRow { agent }) = row {
-            agents.push(agent);
-            row = following(&mut rest).await?;
-        }
-        Ok(agents)
     }
 
     /// Returns the ids of the rows' events, as the list of events shows them.

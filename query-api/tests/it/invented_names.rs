@@ -93,3 +93,37 @@ async fn f77_made_up_types_and_agents_do_not_grow_responses() {
     let series = app.page(&owner.key, "/content-owners/series", &[("split", "platform")]).await;
     assert_eq!(series["items"][0]["platform_id"], reporter.id.to_string());
 }
+
+#[tokio::test]
+async fn invented_agents_are_limited_by_reporter_and_length() {
+    let count = size("INVENTED_AGENTS", 300);
+    let app = Query::start().await;
+    let owner = app.seed().owner_of("example.com").await;
+    let (agent, stranger) = (app.seed().org("Agent", OrgType::Agent).await, app.seed().org("Stranger", OrgType::Platform).await);
+    let claim = |key: usize, by, name: &str| {
+        fetch_on("example.com", key as u128).role(Agent).by_org(by).session(1).url("https://example.com/").agent(name)
+    };
+    let long = "x".repeat(1_900);
+    let invented = |key| {
+        [claim(2 * key, stranger.id, ""), claim(2 * key + 1, stranger.id, "")]
+            .map(|claim| claim.agent(&format!("ClaudeBot/{key} {long}")))
+    };
+    for keys in (0..count).collect::<Vec<_>>().chunks(10_000) {
+        app.insert(&keys.iter().flat_map(|key| invented(*key)).collect::<Vec<_>>()).await;
+    }
+    app.insert(&[claim(2 * count, agent.id, "ChatGPT-User")]).await;
+    let started = std::time::Instant::now();
+    let reconciled = app.page(&owner.key, "/content-owners/reconciliation", &[]).await;
+    println!("reconciliation: {:?}", started.elapsed());
+    let items = reconciled["items"].as_array().unwrap();
+    let fetches = |operator: &str| {
+        items.iter().filter(|item| item["operator"] == operator).map(|item| item["fetches"].as_u64().unwrap()).sum::<u64>()
+    };
+    let others = 2 * (count as u64 - 100);
+    assert_eq!(["OpenAI", "Anthropic", ""].map(fetches), [1, 200, others], "{reconciled}");
+    let started = std::time::Instant::now();
+    let summary = app.page(&owner.key, "/content-owners/summary", &[]).await;
+    println!("summary: {:?}", started.elapsed());
+    let lengths = summary["agents"].as_array().unwrap().iter().map(|agent| agent["agent_id"].as_str().unwrap_or("").len());
+    assert_eq!(lengths.max(), Some(200));
+}
