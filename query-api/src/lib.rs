@@ -171,6 +171,8 @@ pub struct State {
     read_limiter: Arc<ReadLimiter>,
     bots: Arc<BotTable>,
     statements: Statements,
+    /// The service's own origins.
+    origins: Vec<String>,
     bodies: BodyReader,
     clock: Clock,
     probes: Vec<Probe>,
@@ -213,6 +215,7 @@ impl State {
             read_limiter: ReadLimiter::new(&settings.reads),
             bots: settings.bots.table()?,
             statements: Statements::new(&settings.statements, settings.public_url.as_ref())?,
+            origins: settings.public_url.iter().map(|url| url.origin().ascii_serialization()).collect(),
             bodies: BodyReader::new(BodyLimits::with_bytes(MAX_BODY_BYTES)),
             pool,
             clock,

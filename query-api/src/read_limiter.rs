@@ -11,7 +11,6 @@ pub(crate) mod metrics;
 pub(crate) mod time_limits;
 
 use crate::State;
-use crate::access::closer::Closer;
 use crate::access::reader::Reader;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -156,9 +155,14 @@ impl ReadPermit {
         self.priority
     }
 
-    /// Releases the slot and reserves `bytes` for a response in memory. Returns 429 if its tenant already has as many as are left for
-    /// others, and 503 if no memory is left.
+    /// Releases the slot and reserves memory for a response.
     pub(crate) fn for_small_response(self, bytes: usize) -> Result<Slot<Tenant>, ApiError> {
+        self.reserve(bytes)
+    }
+
+    /// Reserves `bytes` of the memory for responses. Returns 429 if its tenant already has as many as are left for others, and 503 if no
+    /// memory is left.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<Slot<Tenant>, ApiError> {
         let reserve = || {
             let mut memory = self.read_limiter.response_memory.take(self.tenant(), usize::MAX)?;
             memory.grow_to(bytes.div_ceil(1024))?;
@@ -225,22 +229,6 @@ impl FromRequestParts<Arc<State>> for AdmittedReader {
         let reader = Reader::from_request_parts(parts, state).await?;
         let permit = state.read_limiter.acquire(reader.credential, reader.tenant)?;
         Ok(Self { reader, permit })
-    }
-}
-
-/// A caller who may close months, with a slot.
-pub(crate) struct AdmittedCloser {
-    pub(crate) reader: Reader,
-    _permit: ReadPermit,
-}
-
-impl FromRequestParts<Arc<State>> for AdmittedCloser {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Self, ApiError> {
-        let Closer(reader) = Closer::from_request_parts(parts, state).await?;
-        let permit = state.read_limiter.acquire(reader.credential, reader.tenant)?;
-        Ok(Self { reader, _permit: permit })
     }
 }
 

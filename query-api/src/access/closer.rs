@@ -4,12 +4,13 @@
 use super::reader::{Reader, by_session, reject_named_organization};
 use crate::State;
 use axum::extract::FromRequestParts;
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use schemas::identity::{OrgType, Role, Scope};
 use schemas::problem::Code;
 use service_kit::auth::{API_KEY_HEADER, Caller, Credential};
 use service_kit::http::ApiError;
+use service_kit::session_cookie_auth::PageOrigin;
 use std::sync::Arc;
 
 pub(crate) struct Closer(pub(crate) Reader);
@@ -24,7 +25,7 @@ impl FromRequestParts<Arc<State>> for Closer {
             reject_named_organization(&parts.uri)?;
             Reader::from_caller(&caller)
         } else {
-            reject_other_pages(parts)?;
+            reject_other_pages(&parts.headers, &state.origins)?;
             by_session(parts, state).await?
         };
         if reader.org_type != OrgType::ContentOwner {
@@ -46,9 +47,9 @@ impl FromRequestParts<Arc<State>> for Closer {
 }
 
 /// Rejects requests that pages of other sites could send with the cookie.
-fn reject_other_pages(parts: &Parts) -> Result<(), ApiError> {
-    let is_own = parts.headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin");
-    if parts.headers.contains_key(header::AUTHORIZATION) || !parts.headers.contains_key(header::COOKIE) || is_own {
+fn reject_other_pages(headers: &HeaderMap, own: &[String]) -> Result<(), ApiError> {
+    let is_own = PageOrigin::of(headers, own) == PageOrigin::Own;
+    if headers.contains_key(header::AUTHORIZATION) || !headers.contains_key(header::COOKIE) || is_own {
         return Ok(());
     }
     let detail = "Changes with a session cookie must come from a page of this service. Otherwise, send the session as Authorization: Bearer.";

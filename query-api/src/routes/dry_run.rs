@@ -11,7 +11,7 @@ use axum::http::Uri;
 use chrono::DateTime;
 use schemas::ids::{OrgId, SessionId};
 use schemas::session::PrivacyLevel;
-use service_kit::http::{ApiError, Parameters};
+use service_kit::http::{ApiError, Parameters, parse_object};
 use uuid::Uuid;
 
 /// Returns the period in a summary's query string: the first millisecond in it and the first one after it.
@@ -23,7 +23,7 @@ pub fn parse_period(uri: &Uri) -> Result<(Option<i64>, Option<i64>), ApiError> {
 
 /// Parses the body of a request to close a month.
 pub fn dry_run_close(body: &[u8]) -> Result<(), ApiError> {
-    super::statements::asked(body).map(drop)
+    parse_object::<super::statements::Asked>(body).map(drop)
 }
 
 /// Returns the manifest, as JSON, of a session that cites these URLs with their `data`, at the least strict privacy level and with all

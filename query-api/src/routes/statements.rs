@@ -2,12 +2,14 @@
 //! keys that sign them.
 
 use crate::State;
+use crate::access::closer::Closer;
 use crate::access::visibility::Visibility;
 use crate::parameters::paging::Paging;
 use crate::parameters::{ReadParameters, invalid};
-use crate::read_limiter::{AdmittedCloser, AdmittedReader};
+use crate::read_limiter::AdmittedReader;
+use crate::reads::Rows;
 use crate::respond::streamed_response::{self, StreamedItems};
-use crate::statements::{By, Closing, EvidencePieces, Format, MonthClosed, Sources, StatementTable};
+use crate::statements::{By, Closing, EvidenceParts, FileParts, Format, MonthClosed, Sources, StatementRow, StatementTable};
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State as Shared};
@@ -15,12 +17,12 @@ use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use chrono::{DateTime, Utc};
 use futures::FutureExt;
+use schemas::ids::StatementId;
 use schemas::paged_responses::{MAX_PAGE, Page};
-use schemas::problem::{Code, Fault};
+use schemas::problem::Code;
 use schemas::statement_responses::{ClosedMonth, STATEMENT_NOTE, StatementItem};
 use serde::Deserialize;
-use serde_json::error::Category;
-use service_kit::http::{ApiError, Parameters, quality_values};
+use service_kit::http::{ApiError, Parameters, parse_object, quality_values};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,23 +41,23 @@ pub(super) struct Asked {
 /// `POST /content-owners/statements`: 201 for a new statement, 200 if nothing has changed.
 pub(crate) async fn close_month(
     Shared(state): Shared<Arc<State>>,
-    closing: AdmittedCloser,
+    Closer(closer): Closer,
     Parameters(parameters): Parameters<ReadParameters>,
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     parameters.reject_unsupported(&["organization_id"])?;
-    let asked = asked(&state.bodies.read(request).await?)?;
-    let owner = closing.reader.org_id;
+    let owner = closer.org_id;
     let seen = Visibility::for_all_domains(owner, &state.directory.owned_sites(owner).await?);
     if seen.domains().is_empty() {
         return Err(ApiError::new(Code::Forbidden, "Your organization has no verified domain."));
     }
+    let asked: Asked = parse_object(&state.bodies.read(request).await?)?;
     let query = sqlx::query_scalar("SELECT name FROM organizations WHERE id = $1");
     let month = Closing {
         seen,
         owner_name: query.bind(owner.0).fetch_one(&state.pool).await?,
-        author: closing.reader.credential,
-        tenant: closing.reader.tenant,
+        author: closer.credential,
+        tenant: closer.tenant,
         period: asked.period,
         operator: asked.operator,
         by: asked.by.unwrap_or(By::Url),
@@ -77,21 +79,6 @@ async fn close(state: Arc<State>, month: Closing, now: DateTime<Utc>) -> Result<
     let table = table(&state);
     let sources = Sources { reads: &state.telemetry, bots: &state.bots, table: &table };
     state.statements.close(&sources, &month, now).await
-}
-
-/// Returns 400 for a body that isn't a JSON object, and 422 if its members aren't the documented ones.
-pub(super) fn asked(body: &[u8]) -> Result<Asked, ApiError> {
-    let unreadable = || ApiError::new(Code::InvalidBody, "Invalid body: it is not a JSON object.");
-    if !body.trim_ascii_start().starts_with(b"{") {
-        return Err(unreadable());
-    }
-    serde_json::from_slice(body).map_err(|error| match error.classify() {
-        Category::Data => {
-            let fault = Fault { index: None, field: "body".to_owned(), code: "invalid".to_owned(), detail: error.to_string() };
-            ApiError::faults(Code::InvalidRequest, vec![fault])
-        }
-        _ => unreadable(),
-    })
 }
 
 /// `GET /content-owners/statements`: latest first.
@@ -125,12 +112,20 @@ pub(crate) async fn read_statement(
         Some(name) => Format::named(name).ok_or_else(|| invalid("format must be one of: json, csv, xlsx, counter."))?,
         None => accepted(&headers),
     };
-    let item = find(&state, &reading, &asked, &id).await?;
-    let document = table(&state).document(item.id).await?;
-    let write = move || format.write(document);
-    let written = tokio::task::spawn_blocking(write).await.map_err(ApiError::internal)??;
-    let response = streamed_response::whole(written, reading.permit)?;
-    Ok(as_file(response, format.content_type(), &file_name(&item, format.extension())))
+    let row = find(&state, &reading, &asked, &id).await?;
+    let (id, bytes) = (StatementId(row.id), usize::try_from(row.document_bytes).unwrap_or(0));
+    let response = if format == Format::Json {
+        let memory = reading.permit.reserve(bytes)?;
+        let document = table(&state).compressed_document(id).await?;
+        parts(FileParts::decompressing(document, memory)?).send(reading.permit).await?
+    } else {
+        let slot = state.statements.conversion(reading.permit.tenant()).await?;
+        let document = table(&state).document(id).await?;
+        let convert = move || (format.convert(&document), slot).0;
+        let file = tokio::task::spawn_blocking(convert).await.map_err(ApiError::internal)??;
+        parts(FileParts::new(file)).send(reading.permit).await?
+    };
+    Ok(as_file(response, format.content_type(), &file_name(&row.item(), format.extension())))
 }
 
 /// `GET /content-owners/statements/{id}/evidence`: the evidence file.
@@ -141,10 +136,8 @@ pub(crate) async fn read_evidence(
     Parameters(asked): Parameters<ReadParameters>,
 ) -> Result<Response, ApiError> {
     asked.reject_unsupported(&["organization_id", "delegated_from"])?;
-    let item = find(&state, &reading, &asked, &id).await?;
-    let found = EvidencePieces::new(state.pool.clone(), item.id);
-    let items = StreamedItems { head: Bytes::new(), found, between: "", item: |piece| piece, tail: Bytes::new() };
-    let response = items.send(reading.permit).await?;
+    let item = find(&state, &reading, &asked, &id).await?.item();
+    let response = parts(EvidenceParts::new(state.pool.clone(), item.id)).send(reading.permit).await?;
     Ok(as_file(response, "application/x-ndjson", &file_name(&item, ".evidence.ndjson")))
 }
 
@@ -157,16 +150,21 @@ pub(crate) async fn read_manifest(
     Ok(Json(state.statements.manifest()))
 }
 
+/// Returns a response of these parts.
+fn parts<R: Rows<Row = Vec<u8>>>(found: R) -> StreamedItems<R, impl Fn(Vec<u8>) -> Vec<u8> + Send + Sync + 'static> {
+    StreamedItems { head: Bytes::new(), found, between: "", item: |part| part, tail: Bytes::new() }
+}
+
 fn table(state: &State) -> StatementTable {
     StatementTable(state.pool.clone())
 }
 
 /// Returns a statement that the reader may see. The error is the same for an unknown ID and for another organization's statement.
-async fn find(state: &State, reading: &AdmittedReader, asked: &ReadParameters, id: &str) -> Result<StatementItem, ApiError> {
+async fn find(state: &State, reading: &AdmittedReader, asked: &ReadParameters, id: &str) -> Result<StatementRow, ApiError> {
     let seen = Visibility::for_read(&state.directory, &reading.reader, asked).await?;
     let unknown = || ApiError::new(Code::NotFound, "Statement not found.");
     let id = id.parse().map_err(|_| unknown())?;
-    Ok(table(state).find(seen.organization_id(), id).await?.ok_or_else(unknown)?.item())
+    Ok(table(state).find(seen.organization_id(), id).await?.ok_or_else(unknown)?)
 }
 
 /// Returns the supported format with the highest weight.

@@ -1,7 +1,7 @@
 //! Closes a month: computes its statement, then stores it with its evidence in one transaction.
 
 use super::computation::{Computation, Counted, Rules};
-use super::document::{By, Corrections, Evidence, Owner, Signature, Statement, changes, sha256};
+use super::document::{By, Corrections, Evidence, MAX_BYTES, Owner, Signature, Statement, changes, sha256, too_large};
 use super::evidence_file::{EvidenceFile, SpooledPieces};
 use super::hours::CoveredHours;
 use super::opaque_ids::OpaqueIds;
@@ -10,7 +10,7 @@ use super::{Statements, month};
 use crate::access::visibility::Visibility;
 use crate::parameters::period::Period;
 use crate::reads::{EvidenceSources, Reads};
-use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use chrono::{DateTime, SubsecRound, Utc};
 use schemas::bots::BotTable;
 use schemas::ids::StatementId;
 use schemas::problem::{Code, Fault};
@@ -22,8 +22,6 @@ use std::mem;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Statements that an organization can create per day. Each one stores an evidence file.
-const PER_DAY: i64 = 200;
 /// Number of attempts if others close the owner's months at the same time.
 const ATTEMPTS: usize = 5;
 /// Maximum time to wait for a slot.
@@ -99,11 +97,6 @@ impl Statements {
             return Err(fault("operator", "operator must be an operator of the bot table, such as OpenAI"));
         }
         self.signer()?;
-        let organization = closing.seen.organization_id();
-        if sources.table.count_since(organization, now - TimeDelta::days(1)).await? >= PER_DAY {
-            let detail = format!("Your organization has created {PER_DAY} statements in 24 hours. Try again tomorrow.");
-            return Err(ApiError::new(Code::TooManyRequests, detail).retry_after(Duration::from_hours(1)));
-        }
         let _slot = self.slot(closing.tenant).await?;
         let period = Period { from_ms: Some(since_ms), before_ms: Some(until_ms), ..Period::default() };
         let (mut month, mut refusal) = (None, None);
@@ -147,6 +140,9 @@ impl Statements {
         let (keys, _) = self.signer()?;
         let mut statement = self.document(sources, closing, closed_at, &earlier, &mut month).await?;
         let text = statement.sign(keys).map_err(ApiError::internal)?;
+        if text.len() > MAX_BYTES {
+            return Err(too_large().into());
+        }
         let sha256 = sha256(text.as_bytes());
         let id = StatementId(Uuid::now_v7());
         let new = NewStatement { id, statement: &statement, closed_at, text: &text, sha256: &sha256, author: closing.author };
@@ -169,7 +165,7 @@ impl Statements {
                 let document = sources.table.document(StatementId(revised.id)).await?;
                 let before: Statement = serde_json::from_slice(&document).map_err(ApiError::internal)?;
                 Some(Corrections {
-                    changes: changes(&before.lines, &counted.lines),
+                    changes: changes(&before.lines, &counted.lines, MAX_BYTES.saturating_sub(counted.bytes))?,
                     late_reports: counted.late_reports,
                     other_reports: counted.reports - revised.reports - counted.late_reports,
                     revises: revised.sha256.clone(),
@@ -201,9 +197,10 @@ impl Statements {
     }
 }
 
-/// Stores the evidence and then the statement, which fails if another closing was faster.
+/// Stores the evidence and then the statement. Fails if another closing was faster, or if the organization's budget is used up.
 async fn store(table: &StatementTable, new: &NewStatement<'_>, pieces: &SpooledPieces) -> Result<StatementRow, Attempt> {
     let mut transaction = table.0.begin().await?;
+    new.require_budget(pieces.bytes(), &mut transaction).await?;
     pieces.insert(new.id, &mut transaction).await?;
     let row = new.insert(&mut transaction).await?;
     transaction.commit().await?;
@@ -292,6 +289,16 @@ mod tests {
     use crate::statements::StatementSettings;
     use futures::FutureExt;
     use schemas::ids::OrgId;
+
+    #[tokio::test]
+    async fn converts_two_statements_at_once() {
+        let statements = Statements::new(&StatementSettings::default(), None).unwrap();
+        let turn = |tenant| statements.conversion(Tenant::Organization(OrgId(Uuid::from_u128(tenant)))).now_or_never();
+        let taken = [turn(1), turn(1)].map(|turn| turn.unwrap().unwrap());
+        assert!(turn(2).is_none());
+        drop(taken);
+        assert!(turn(2).unwrap().is_ok());
+    }
 
     #[tokio::test]
     async fn tenants_leave_a_slot_for_others() {

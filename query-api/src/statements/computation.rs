@@ -1,7 +1,7 @@
 //! Counts a month from its evidence rows (docs/api/counting.md), in order and in one pass.
 
 use super::distinct::{Distinct, Kind};
-use super::document::By;
+use super::document::{By, MAX_BYTES, json_bytes, too_large};
 use super::figures::{Line, Measure, Tiers, Totals};
 use super::hours::CoveredHours;
 use super::opaque_ids::{OpaqueIds, hex};
@@ -10,7 +10,6 @@ use schemas::bots::BotTable;
 use schemas::event::SourceRole;
 use schemas::event_key::EventKey;
 use schemas::ids::{DrainId, OrgId};
-use schemas::problem::Code;
 use schemas::signature::SignatureResult;
 use serde::Serialize;
 use service_kit::http::ApiError;
@@ -24,9 +23,9 @@ use store::tables::{corroboration, owner_fetch};
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
-/// Lines per statement, and bytes of their names, which bound the memory for closing and reading it.
-const MAX_LINES: usize = 100_000;
-const MAX_NAME_BYTES: usize = 32 << 20;
+/// Bytes of a line and of a measure without their names, with large figures.
+const LINE_BYTES: usize = 300;
+const MEASURE_BYTES: usize = 110;
 
 /// What is counted, and for whom.
 pub(super) struct Rules<'a> {
@@ -46,7 +45,8 @@ pub(super) struct Computation<'a> {
     rules: Rules<'a>,
     ids: OpaqueIds,
     positions: HashMap<String, u32>,
-    name_bytes: usize,
+    /// Estimated length of the lines in JSON.
+    bytes: usize,
     lines: Vec<Line>,
     distinct: Distinct,
     pub(super) reports: i64,
@@ -103,7 +103,7 @@ impl<'a> Computation<'a> {
             rules,
             ids,
             positions: HashMap::new(),
-            name_bytes: 0,
+            bytes: 0,
             lines: Vec::new(),
             distinct: Distinct::default(),
             reports: 0,
@@ -114,7 +114,7 @@ impl<'a> Computation<'a> {
     }
 
     /// Adds the next row. If it belongs to another event, finishes the previous one and, if that counts, appends its rows to the evidence
-    /// file. Returns 413 if the statement would have too many lines.
+    /// file. Returns 413 if the statement would be too large.
     pub(super) fn add(&mut self, row: EvidenceRow, file: &mut Vec<u8>) -> Result<(), ApiError> {
         if row.event_key != self.event_key {
             self.finish_event(file)?;
@@ -142,7 +142,7 @@ impl<'a> Computation<'a> {
         }
         let number = self.line(&row.host, &row.url, &row.content_id, &row.license)?;
         let measure = measure(row, fetch.status);
-        let tiers = self.lines[number].events.entry(Measure(measure.to_owned())).or_default();
+        let tiers = self.tiers(number, measure)?;
         count_tier(tiers, &event);
         tiers.signed += u64::from(event.reports.iter().any(|report| report.facts.signature == SignatureResult::Valid));
         for session in event.reports.iter().map(|report| report.facts.session).filter(|session| *session != 0) {
@@ -162,7 +162,7 @@ impl<'a> Computation<'a> {
         }
         let measure = if row.status == 304 { "revalidation" } else { "failed_fetch" };
         let number = self.line(&row.host, &row.url, "", "")?;
-        self.lines[number].events.entry(Measure(measure.to_owned())).or_default().observed += 1;
+        self.tiers(number, measure)?.observed += 1;
         self.note(row);
         let line = LineRow {
             accepted_us: row.received >> 12,
@@ -229,18 +229,24 @@ impl<'a> Computation<'a> {
             return Ok(*position as usize);
         }
         let position = self.lines.len();
-        self.name_bytes += key.len();
-        if position == MAX_LINES || self.name_bytes > MAX_NAME_BYTES {
-            let detail = format!(
-                "The statement would have more than {MAX_LINES} lines or {} MiB of URLs. Use \"by\": \"section\".",
-                MAX_NAME_BYTES >> 20
-            );
-            return Err(ApiError::new(Code::TooLarge, detail));
-        }
+        self.reserve(LINE_BYTES + json_bytes(host) + json_bytes(&content) + json_bytes(license))?;
         self.positions.insert(key, u32::try_from(position).unwrap_or(u32::MAX));
         let (host, license) = (host.to_owned(), license.to_owned());
         self.lines.push(Line { content, host, license, ..Line::default() });
         Ok(position)
+    }
+
+    fn tiers(&mut self, number: usize, measure: &str) -> Result<&mut Tiers, ApiError> {
+        let measure = Measure(measure.to_owned());
+        if !self.lines[number].events.contains_key(&measure) {
+            self.reserve(MEASURE_BYTES + json_bytes(&measure.0))?;
+        }
+        Ok(self.lines[number].events.entry(measure).or_default())
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Result<(), ApiError> {
+        self.bytes += bytes;
+        if self.bytes > MAX_BYTES { Err(too_large()) } else { Ok(()) }
     }
 
     /// Counts the metrics of COUNTER. Without a session, a fetch or investigation counts as if it had its own.
@@ -309,12 +315,14 @@ impl<'a> Computation<'a> {
             totals.add(line);
         }
         lines.sort_by(|a, b| a.key().cmp(&b.key()));
-        Ok(Counted { lines, totals, reports: self.reports, late_reports: self.late_reports })
+        Ok(Counted { lines, bytes: self.bytes, totals, reports: self.reports, late_reports: self.late_reports })
     }
 }
 
 pub(super) struct Counted {
     pub(super) lines: Vec<Line>,
+    /// At least the length of the lines in JSON.
+    pub(super) bytes: usize,
     pub(super) totals: Totals,
     pub(super) reports: i64,
     pub(super) late_reports: i64,
@@ -391,21 +399,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_the_lines_and_the_length_of_their_names() {
-        let bots = BotTable::bundled();
-        let new = || {
-            let (owners, bots) = (HashSet::new(), &bots);
+    fn limits_the_bytes_of_a_statement() {
+        let (long, quotes) = ("x".repeat(8_000), "\"".repeat(500));
+        for (name, path, measures) in
+            [("short", "/", 1), ("long", long.as_str(), 1), ("quotes", &quotes, 2), ("types", "/", 50_000)]
+        {
+            let (owners, bots) = (HashSet::new(), &BotTable::bundled());
             let rules = Rules { since_ms: 0, until_ms: 0, operator: None, by: By::Url, bots, owners, late_from_us: None };
-            Computation::new(rules, OpaqueIds::new(Vec::new()))
-        };
-        let add = |to: &mut Computation<'_>, length: usize, most: usize| {
-            let long = "x".repeat(length);
-            let url = |number: usize| format!("https://a.test/{number}{long}");
-            let added = (0..most).take_while(|number| to.line("a.test", &url(*number), "", "").is_ok()).count();
-            assert!(to.line("a.test", &url(0), "", "").is_ok(), "known lines aren't added");
-            added
-        };
-        assert_eq!(add(&mut new(), 0, MAX_LINES + 1), MAX_LINES);
-        assert_eq!(add(&mut new(), 1 << 20, 100), 31);
+            let mut computation = Computation::new(rules, OpaqueIds::new(Vec::new()));
+            let mut add = |number: usize| {
+                let url = format!("https://a.test/{}{path}", number / measures);
+                let line = computation.line("a.test", &url, "", &url)?;
+                computation.tiers(line, &format!("type{number}")).map(|tiers| tiers.claimed = u64::MAX >> 11)
+            };
+            assert!((0..1_000_000).any(|number| add(number).is_err()), "{name}");
+            let bytes = serde_json::to_string(&computation.lines).unwrap().len();
+            assert!((MAX_BYTES / 2..MAX_BYTES).contains(&bytes), "{name}: {bytes}");
+        }
     }
 }

@@ -4,8 +4,10 @@
 use super::figures::{Line, Totals};
 use super::keys::Keys;
 use schemas::ids::OrgId;
+use schemas::problem::Code;
 pub(crate) use schemas::statement_responses::StatementBy as By;
 use serde::{Deserialize, Serialize};
+use service_kit::http::ApiError;
 use sha2::{Digest, Sha256};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,20 +90,39 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the figures that differ. Both lists of lines are sorted by key.
-pub(super) fn changes(before: &[Line], after: &[Line]) -> Vec<Change> {
+/// Bytes of a document, so that closing and converting it use little memory.
+pub(super) const MAX_BYTES: usize = 32 << 20;
+/// Bytes of a change without its names.
+const CHANGE_BYTES: usize = 120;
+
+pub(super) fn too_large() -> ApiError {
+    let detail = format!("The statement would be larger than {} MiB. Use \"by\": \"section\".", MAX_BYTES >> 20);
+    ApiError::new(Code::TooLarge, detail)
+}
+
+/// Returns the maximum length of a text in JSON, without quotes.
+pub(super) fn json_bytes(text: &str) -> usize {
+    text.bytes().map(|byte| if byte < b' ' { 6 } else { 1 + usize::from(byte == b'"' || byte == b'\\') }).sum()
+}
+
+/// Returns the figures that differ, or 413 if they need more than `most` bytes. Both lists of lines are sorted by key.
+pub(super) fn changes(before: &[Line], after: &[Line], mut most: usize) -> Result<Vec<Change>, ApiError> {
     let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
     let mut changes = Vec::new();
     loop {
         let order = match (before.peek(), after.peek()) {
-            (None, None) => return changes,
+            (None, None) => return Ok(changes),
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
             (Some(old), Some(new)) => old.key().cmp(&new.key()),
         };
         let old = if order.is_le() { before.next() } else { None };
         let new = if order.is_ge() { after.next() } else { None };
-        changes.extend(line_changes(old, new));
+        for change in line_changes(old, new) {
+            let names = [&change.host, &change.content, &change.license, &change.figure].map(|name| json_bytes(name));
+            most = most.checked_sub(CHANGE_BYTES + names.iter().sum::<usize>()).ok_or_else(too_large)?;
+            changes.push(change);
+        }
     }
 }
 
@@ -134,7 +155,9 @@ mod tests {
     #[test]
     fn changes_list_figures_that_differ() {
         let (before, after) = ([line("a", 1, 1), line("c", 2, 1)], [line("b", 3, 0), line("c", 2, 2)]);
-        let found = changes(&before, &after);
+        let found = changes(&before, &after, MAX_BYTES).unwrap();
+        let needed = serde_json::to_string(&found).unwrap().len();
+        assert_eq!(changes(&before, &after, needed).unwrap_err().code(), Code::TooLarge);
         let found: Vec<_> =
             found.iter().map(|change| (change.content.as_str(), change.figure.as_str(), change.before, change.after)).collect();
         let expected = [
@@ -144,7 +167,7 @@ mod tests {
             ("c", "sessions", 1, 2),
         ];
         assert_eq!(found, expected);
-        assert_eq!(changes(&before, &before), []);
+        assert_eq!(changes(&before, &before, 0).unwrap(), []);
     }
 
     #[test]

@@ -2,11 +2,10 @@
 //! memory as a whole, no transaction waits for it, and a process that is killed leaves nothing behind.
 
 use super::document::hex;
-use crate::reads::Rows;
 use schemas::ids::StatementId;
 use service_kit::http::ApiError;
 use sha2::{Digest, Sha256};
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgConnection;
 use std::fs::File;
 use std::io::{self, Write};
 use std::mem;
@@ -14,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// Bytes of a piece before compression.
-const PIECE: usize = 4 << 20;
+const PIECE: usize = 1 << 20;
 const LEVEL: i32 = 3;
 
 /// The compressed pieces of a file.
@@ -64,10 +63,17 @@ async fn finished<T>(work: &mut JoinHandle<io::Result<T>>) -> Result<T, ApiError
 impl SpooledPieces {
     fn with(mut self, rows: &[u8]) -> io::Result<Self> {
         self.hash.update(rows);
-        let content = zstd::bulk::compress(rows, LEVEL)?;
-        self.file.write_all(&content)?;
-        self.ends.push(self.ends.last().unwrap_or(&0) + content.len() as u64);
+        for piece in rows.chunks(PIECE) {
+            let content = zstd::bulk::compress(piece, LEVEL)?;
+            self.file.write_all(&content)?;
+            self.ends.push(self.bytes() + content.len() as u64);
+        }
         Ok(self)
+    }
+
+    /// Returns the compressed size.
+    pub(super) fn bytes(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
     }
 
     /// Returns the SHA-256 of the file.
@@ -94,30 +100,19 @@ impl SpooledPieces {
     }
 }
 
-/// The pieces of a stored file, in order.
-pub(crate) struct EvidencePieces {
-    pool: PgPool,
-    statement: StatementId,
-    next: i32,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl EvidencePieces {
-    pub(crate) fn new(pool: PgPool, statement: StatementId) -> Self {
-        Self { pool, statement, next: 0 }
-    }
-}
-
-impl Rows for EvidencePieces {
-    type Row = Vec<u8>;
-
-    async fn next(&mut self) -> Result<Option<Vec<u8>>, ApiError> {
-        let found: Option<Vec<u8>> =
-            sqlx::query_scalar("SELECT content FROM statement_evidence WHERE statement_id = $1 AND piece = $2")
-                .bind(self.statement.0)
-                .bind(self.next)
-                .fetch_optional(&self.pool)
-                .await?;
-        self.next += 1;
-        found.map(|piece| zstd::stream::decode_all(piece.as_slice()).map_err(ApiError::internal)).transpose()
+    #[tokio::test]
+    async fn long_rows_are_several_pieces() {
+        let mut file = EvidenceFile::new();
+        file.rows = vec![b'x'; 2 * PIECE + 1];
+        file.spool_full_piece().await.unwrap();
+        file.rows.push(b'y');
+        let pieces = file.finish().await.unwrap();
+        assert_eq!((pieces.ends.len(), pieces.bytes()), (4, pieces.file.metadata().unwrap().len()));
+        let expected = Sha256::digest([vec![b'x'; 2 * PIECE + 1], vec![b'y']].concat());
+        assert_eq!(pieces.sha256(), hex(&expected));
     }
 }

@@ -7,6 +7,8 @@ use schemas::problem::Code;
 use service_kit::http::ApiError;
 use service_kit::http::csv::record;
 use service_kit::http::sanitize_text;
+use std::fs::File;
+use std::io::{BufWriter, Seek, Write};
 
 const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
@@ -58,21 +60,31 @@ impl Format {
         }
     }
 
-    /// Returns a statement, given as canonical JSON, in this format. Returns 413 if a workbook would be too large.
-    pub(crate) fn write(self, document: Vec<u8>) -> Result<Vec<u8>, ApiError> {
+    /// Writes a statement, given as canonical JSON, in this format to a temporary file. Returns 413 if a workbook would be too large.
+    pub(crate) fn convert(self, document: &[u8]) -> Result<File, ApiError> {
+        let mut file = tempfile::tempfile().map_err(ApiError::unavailable)?;
+        self.write(document, &mut file)?;
+        file.rewind().map_err(ApiError::unavailable)?;
+        Ok(file)
+    }
+
+    fn write(self, document: &[u8], file: &mut File) -> Result<(), ApiError> {
         if self == Self::Json {
-            return Ok(document);
+            return file.write_all(document).map_err(ApiError::unavailable);
         }
-        let statement: Statement = serde_json::from_slice(&document).map_err(ApiError::internal)?;
+        let statement: Statement = serde_json::from_slice(document).map_err(ApiError::internal)?;
         if self == Self::Xlsx {
             let changes = statement.corrections.as_ref().map_or(0, |corrections| corrections.changes.len());
-            if lines(&statement).len().max(changes) > workbook::MAX_ROWS {
+            if lines(&statement).count().max(changes) > workbook::MAX_ROWS {
                 let detail = format!("A workbook has at most {} rows. Use format=csv.", workbook::MAX_ROWS);
                 return Err(ApiError::new(Code::TooLarge, detail));
             }
-            return workbook::write(&statement, &document).map_err(ApiError::internal);
+            return workbook::write(&statement, document, file).map_err(ApiError::internal);
         }
-        let rows = if self == Self::Csv { lines(&statement) } else { counter(&statement) };
-        Ok(rows.into_iter().flat_map(|row| record(row.iter().map(|text| sanitize_text::for_spreadsheet(text)))).collect())
+        let mut csv = BufWriter::new(file);
+        let write = |row: Vec<String>| csv.write_all(&record(row.iter().map(|text| sanitize_text::for_spreadsheet(text))));
+        let written =
+            if self == Self::Csv { lines(&statement).try_for_each(write) } else { counter(&statement).try_for_each(write) };
+        written.and_then(|()| csv.flush()).map_err(ApiError::unavailable)
     }
 }

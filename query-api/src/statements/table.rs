@@ -2,20 +2,27 @@
 
 use super::document::{By, Statement};
 use super::opaque_ids::OpaqueIds;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use schemas::ids::{OrgId, StatementId};
+use schemas::problem::Code;
 use schemas::statement_responses::StatementItem;
 use service_kit::auth::Credential;
 use service_kit::http::ApiError;
 use sqlx::{PgConnection, PgPool};
+use std::time::Duration;
 use uuid::Uuid;
 
 const LEVEL: i32 = 3;
+/// Statements that an organization can create per day, and compressed bytes of their documents and evidence. The first statement of a day
+/// can be larger.
+const PER_DAY: i64 = 200;
+const BYTES_PER_DAY: u64 = 256 << 20;
 /// Columns of [`StatementRow`].
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, operator, period, lines_by, number, revision, closed_at, sha256, reports, late_reports FROM statements ",
+            "SELECT id, operator, period, lines_by, number, revision, closed_at, sha256, reports, late_reports, \
+             octet_length(document) AS document_bytes FROM statements ",
             $rest
         )
     };
@@ -33,6 +40,8 @@ pub(crate) struct StatementRow {
     pub(super) sha256: String,
     pub(super) reports: i64,
     late_reports: i64,
+    /// Compressed.
+    pub(crate) document_bytes: i32,
 }
 
 impl StatementRow {
@@ -77,11 +86,14 @@ impl StatementTable {
         query.bind(organization.0).bind(id.0).fetch_optional(&self.0).await
     }
 
+    /// Returns an existing statement's document, compressed.
+    pub(crate) async fn compressed_document(&self, id: StatementId) -> Result<Vec<u8>, sqlx::Error> {
+        sqlx::query_scalar("SELECT document FROM statements WHERE id = $1").bind(id.0).fetch_one(&self.0).await
+    }
+
     /// Returns an existing statement's document.
     pub(crate) async fn document(&self, id: StatementId) -> Result<Vec<u8>, ApiError> {
-        let query = sqlx::query_scalar("SELECT document FROM statements WHERE id = $1");
-        let document: Vec<u8> = query.bind(id.0).fetch_one(&self.0).await?;
-        zstd::stream::decode_all(document.as_slice()).map_err(ApiError::internal)
+        zstd::stream::decode_all(self.compressed_document(id).await?.as_slice()).map_err(ApiError::internal)
     }
 
     /// Returns the key of the owner's opaque IDs, and creates it first if necessary.
@@ -121,15 +133,29 @@ impl StatementTable {
         ));
         query.bind(organization.0).bind(operator).bind(period).bind(by.as_str()).fetch_optional(&self.0).await
     }
-
-    /// Returns the number of statements that an organization has created since a time.
-    pub(super) async fn count_since(&self, organization: OrgId, since: DateTime<Utc>) -> Result<i64, sqlx::Error> {
-        let query = sqlx::query_scalar("SELECT count(*) FROM statements WHERE organization_id = $1 AND closed_at > $2");
-        query.bind(organization.0).bind(since).fetch_one(&self.0).await
-    }
 }
 
 impl NewStatement<'_> {
+    /// Returns 429 if the organization's statements of the last 24 hours leave no room for this one with so many `bytes`. Until the
+    /// transaction ends, the organization stores no other statement.
+    pub(super) async fn require_budget(&self, bytes: u64, transaction: &mut PgConnection) -> Result<(), ApiError> {
+        let organization = self.statement.owner.id.0;
+        let lock = sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('statements ' || $1::text, 0))");
+        lock.bind(organization).execute(&mut *transaction).await?;
+        let query =
+            sqlx::query_as(include_str!("table/of_a_day.sql")).bind(organization).bind(self.closed_at - TimeDelta::days(1));
+        let (statements, stored): (i64, i64) = query.fetch_one(transaction).await?;
+        let is_full = stored > 0 && stored.unsigned_abs() + bytes >= BYTES_PER_DAY;
+        if statements < PER_DAY && !is_full {
+            return Ok(());
+        }
+        let detail = format!(
+            "Your organization can create {PER_DAY} statements and {} MiB of evidence in 24 hours. Try again later.",
+            BYTES_PER_DAY >> 20
+        );
+        Err(ApiError::new(Code::TooManyRequests, detail).retry_after(Duration::from_hours(1)))
+    }
+
     pub(super) async fn insert(&self, transaction: &mut PgConnection) -> Result<StatementRow, sqlx::Error> {
         let document = zstd::bulk::compress(self.text.as_bytes(), LEVEL)?;
         let (actor_kind, actor_id) = match self.author {

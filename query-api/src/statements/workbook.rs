@@ -5,6 +5,7 @@ use super::figures::Measure;
 use super::rows::lines;
 use rust_xlsxwriter::{Format, Workbook, Worksheet, XlsxError};
 use schemas::statement_responses::STATEMENT_NOTE;
+use std::fs::File;
 
 /// Rows of a sheet, which bounds the memory for writing it.
 pub(super) const MAX_ROWS: usize = 50_000;
@@ -12,21 +13,20 @@ pub(super) const MAX_ROWS: usize = 50_000;
 const MAX_CHARS: usize = 32_767;
 const ALL: &str = "all";
 
-/// Returns the file: what was counted for whom, the lines, and the corrections of a revision.
-pub(super) fn write(statement: &Statement, document: &[u8]) -> Result<Vec<u8>, XlsxError> {
+/// Writes what was counted for whom, the lines, and the corrections of a revision.
+pub(super) fn write(statement: &Statement, document: &[u8], file: &mut File) -> Result<(), XlsxError> {
     let mut workbook = Workbook::new();
-    let facts = facts(statement, document);
-    add_sheet(&mut workbook, "Statement", &facts)?;
-    add_sheet(&mut workbook, "Lines", &lines(statement))?;
+    add_sheet(&mut workbook, "Statement", facts(statement, document).into_iter())?;
+    add_sheet(&mut workbook, "Lines", lines(statement))?;
     if let Some(corrections) = &statement.corrections {
-        let mut rows = vec![["host", "content", "license", "figure", "before", "after"].map(str::to_owned).to_vec()];
-        rows.extend(corrections.changes.iter().map(|change| {
+        let header = ["host", "content", "license", "figure", "before", "after"].map(str::to_owned).to_vec();
+        let rows = corrections.changes.iter().map(|change| {
             let named = [&change.host, &change.content, &change.license, &change.figure].map(String::clone);
             named.into_iter().chain([change.before.to_string(), change.after.to_string()]).collect()
-        }));
-        add_sheet(&mut workbook, "Corrections", &rows)?;
+        });
+        add_sheet(&mut workbook, "Corrections", std::iter::once(header).chain(rows))?;
     }
-    workbook.save_to_buffer()
+    workbook.save_to_writer(file)
 }
 
 fn facts(statement: &Statement, document: &[u8]) -> Vec<Vec<String>> {
@@ -60,11 +60,11 @@ fn facts(statement: &Statement, document: &[u8]) -> Vec<Vec<String>> {
 }
 
 /// Adds a sheet with a bold first row. Numbers are stored as numbers, and text is never a formula.
-fn add_sheet(workbook: &mut Workbook, name: &str, rows: &[Vec<String>]) -> Result<(), XlsxError> {
+fn add_sheet(workbook: &mut Workbook, name: &str, rows: impl Iterator<Item = Vec<String>>) -> Result<(), XlsxError> {
     let sheet: &mut Worksheet = workbook.add_worksheet().set_name(name)?;
     let bold = Format::new().set_bold();
-    for (row, cells) in (0..).zip(rows.iter().take(MAX_ROWS + 1)) {
-        for (column, text) in (0..).zip(cells) {
+    for (row, cells) in (0..).zip(rows.take(MAX_ROWS + 1)) {
+        for (column, text) in (0..).zip(&cells) {
             match text.parse::<u64>() {
                 Ok(number) if text.len() < 16 && row > 0 => sheet.write_number(row, column, number as f64)?,
                 _ if row == 0 => sheet.write_string_with_format(row, column, shortened(text), &bold)?,

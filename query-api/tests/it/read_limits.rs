@@ -7,6 +7,8 @@ use futures::future::join_all;
 use query_api::{ReadSettings, Settings, State, router};
 use reqwest::header::RETRY_AFTER;
 use schemas::event::SourceRole::Edge;
+use schemas::identity::{OrgType, Scope};
+use schemas::ids::OrgId;
 use service_kit::client_address::ClientSettings;
 use service_kit::server::{Pace, ServerLimits};
 use service_kit::testing::{TestServer, client, eventually};
@@ -168,6 +170,31 @@ async fn stalled_clients_lose_their_slot_early() {
     let (_stalled, status) = ask_and_do_not_read(&app, &one.key, LINES).await;
     assert_eq!(status, "200");
     eventually("the slot is free", || async { (app.get_summary(&two.key, &[]).await.status == 200).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn slow_bodies_take_no_read_slot() {
+    let app = Query::limited(ReadSettings { reads_at_once: 1, ..ReadSettings::default() }).await;
+    let (owner, none) = (app.seed().owner_of("a.test").await, app.seed().org("none", OrgType::ContentOwner).await);
+    let post = async |owner: OrgId| {
+        let key = app.seed().key(owner, OrgType::ContentOwner, &[Scope::IdentityWrite]).await;
+        let server = app.server.url.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(server).await.unwrap();
+        let request = format!(
+            "POST /content-owners/statements HTTP/1.1\r\nhost: {server}\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n\
+             content-length: 20\r\n\r\n{{"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    };
+    let mut first = [0; 12];
+    post(none.id).await.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first[9..], b"403", "without a domain, the body isn't awaited");
+    let _slow = post(owner.id).await;
+    for _ in 0..20 {
+        assert_eq!(app.get_summary(&owner.key, &[]).await.status, 200);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// Sends a request for a large page and reads only the status of the response.

@@ -407,11 +407,17 @@ async fn rejects_cookies_from_other_sites_pages() {
     let owner = seed.owner_of("a.test").await;
     let session = seed.session("ada@a.test", TimeDelta::days(4_000)).await;
     seed.own("ada@a.test", &[owner.id]).await;
-    for (site, expected) in [("", 403), ("cross-site", 403), ("same-site", 403), ("same-origin", 201)] {
+    for (header, value, expected) in [
+        ("x-none", "", 403),
+        ("sec-fetch-site", "cross-site", 403),
+        ("sec-fetch-site", "same-site", 403),
+        ("origin", "https://other.example", 403),
+        ("sec-fetch-site", "same-origin", 201),
+        ("origin", "https://telemetry.example", 200),
+    ] {
         let url = format!("{}/content-owners/statements", app.server.url);
-        let request = client().post(url).header("cookie", format!("telemetry-session={session}"));
-        let request = if site.is_empty() { request } else { request.header("sec-fetch-site", site) };
-        assert_eq!(request.json(&json!({"period": "2026-01"})).send().await.unwrap().status(), expected, "{site}");
+        let request = client().post(url).header("cookie", format!("telemetry-session={session}")).header(header, value);
+        assert_eq!(request.json(&json!({"period": "2026-01"})).send().await.unwrap().status(), expected, "{header}: {value}");
     }
 }
 
@@ -458,8 +464,43 @@ async fn rejects_unknown_months_operators_and_members() {
     ] {
         assert_eq!(world.post(&key, &body).await.0, StatusCode::UNPROCESSABLE_ENTITY, "{body}");
     }
+    let (_, refusal) = world.post(&key, &json!({"other": 1})).await;
+    let detail = refusal["errors"][0]["detail"].as_str().unwrap();
+    assert!(detail.contains("`other`") && !detail.contains("column"), "{detail}");
     assert_eq!(world.post(&key, &json!([])).await.0, StatusCode::BAD_REQUEST);
     let without_domain = world.app.seed().org("none", OrgType::ContentOwner).await;
     let key = world.closer(without_domain.id).await;
     assert_eq!(world.post(&key, &json!({"period": "2026-01"})).await.0, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn limits_statements_and_their_bytes_per_day() {
+    const STORE: &str = "INSERT INTO statements (id, organization_id, operator, period, lines_by, number, revision, closed_at, sha256, \
+                         reports, late_reports, document, actor_kind, actor_id) \
+                         SELECT gen_random_uuid(), $1, 'earlier', '2025-01', 'url', n, n, '2026-02-03T08:00:00Z', '', 0, 0, '', 'key', $1 \
+                         FROM generate_series(1, $2) AS n";
+    const FILL: &str = "INSERT INTO statement_evidence \
+                        SELECT id, $3, convert_to(repeat('x', $2), 'UTF8') FROM statements WHERE organization_id = $1 AND number = 1";
+    let world = World::at("2026-02-03T09:00:00Z").await;
+    let pool = &world.app.stores.pool;
+    sqlx::query("ALTER TABLE statement_evidence ALTER content SET STORAGE EXTENDED").execute(pool).await.unwrap();
+    for (host, statements, bytes, left) in [("a.test", 199, 0, 1), ("b.test", 1, 256 << 20, 0), ("c.test", 1, 255 << 20, 4)] {
+        let owner = world.app.seed().owner_of(host).await;
+        let key = &world.closer(owner.id).await;
+        sqlx::query(STORE).bind(owner.id.0).bind(statements).execute(pool).await.unwrap();
+        for piece in 0..64 {
+            sqlx::query(FILL).bind(owner.id.0).bind(bytes / 64).bind(piece).execute(pool).await.unwrap();
+        }
+        let urls = [&world.app.server.url, &world.other.url];
+        let bodies = ["OpenAI", "Anthropic", "Google", "Amazon"].map(|name| json!({"period": "2026-01", "operator": name}));
+        let close = async |n: usize| post(urls[n % 2], key, &bodies[n]).await;
+        let closed = futures::future::join_all((0..4).map(close)).await;
+        let created = closed.iter().filter(|(status, _)| *status == StatusCode::CREATED).count();
+        let refused = closed.iter().filter(|(status, _)| *status == StatusCode::TOO_MANY_REQUESTS).count();
+        assert_eq!((created, refused), (left, 4 - left), "{host}: {closed:?}");
+        for n in 0..4 {
+            let expected = if closed[n].0 == StatusCode::CREATED { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+            assert_eq!(close(n).await.0, expected, "{host}: existing statements are returned");
+        }
+    }
 }
