@@ -37,7 +37,7 @@ pub struct Limits {
     /// Bytes per hour that a content owner without a verified domain can write; 0: unlimited
     #[arg(long, env = "TELEMETRY_UNVERIFIED_BYTES", default_value_t = 4 * 1024 * 1024, value_name = "BYTES")]
     pub unverified_bytes: u64,
-    /// Bytes of session and coverage data per hour that a content owner can store in PostgreSQL; 0: unlimited
+    /// Bytes of sessions, nonces and coverage per hour that a content owner can store in PostgreSQL; 0: unlimited
     #[arg(long, env = "TELEMETRY_OWNER_BYTES", default_value_t = 256 * 1024 * 1024, value_name = "BYTES")]
     pub owner_bytes: u64,
     /// Bytes of coverage data per hour that a platform or agent can store in PostgreSQL; 0: unlimited

@@ -49,3 +49,24 @@ impl UsedNonces {
         self.database.query(using.fetch_one(self.database.pool())).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schemas::ids::OrgId;
+    use sqlx::PgPool;
+    use uuid::Uuid;
+
+    #[tokio::test]
+    async fn a_tenant_uses_only_its_share_of_the_connections() {
+        let [busy, other] = [1, 2].map(|number| Tenant::Organization(OrgId(Uuid::from_u128(number))));
+        let database = OptionalPostgres::new(PgPool::connect_lazy("postgres://127.0.0.1:9/none").unwrap(), Clock::System);
+        let nonces = UsedNonces::start(database, Clock::System);
+        let _taken: Vec<_> = (0..AT_ONCE).map_while(|_| nonces.slots.take(busy, usize::MAX).ok()).collect();
+        let nonce = Nonce { hash: [0; 32], expires: 0 };
+        for (tenant, is_sent) in [(busy, false), (other, true)] {
+            assert_eq!(nonces.is_first_use(tenant, &nonce, &[0; 32]).await.unwrap(), None);
+            assert_eq!(nonces.database.is_unavailable(), is_sent, "{tenant:?}");
+        }
+    }
+}
