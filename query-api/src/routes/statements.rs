@@ -164,7 +164,7 @@ async fn find(state: &State, reading: &AdmittedReader, asked: &ReadParameters, i
     let seen = Visibility::for_read(&state.directory, &reading.reader, asked).await?;
     let unknown = || ApiError::new(Code::NotFound, "Statement not found.");
     let id = id.parse().map_err(|_| unknown())?;
-    Ok(table(state).find(seen.organization_id(), id).await?.ok_or_else(unknown)?)
+    table(state).find(seen.organization_id(), id).await?.ok_or_else(unknown)
 }
 
 /// Returns the supported format with the highest weight.

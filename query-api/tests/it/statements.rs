@@ -498,8 +498,8 @@ async fn limits_statements_and_their_bytes_per_day() {
         let created = closed.iter().filter(|(status, _)| *status == StatusCode::CREATED).count();
         let refused = closed.iter().filter(|(status, _)| *status == StatusCode::TOO_MANY_REQUESTS).count();
         assert_eq!((created, refused), (left, 4 - left), "{host}: {closed:?}");
-        for n in 0..4 {
-            let expected = if closed[n].0 == StatusCode::CREATED { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+        for (n, (status, _)) in closed.iter().enumerate() {
+            let expected = if *status == StatusCode::CREATED { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
             assert_eq!(close(n).await.0, expected, "{host}: existing statements are returned");
         }
     }
