@@ -56,6 +56,7 @@ pub(crate) use event_page::EventRow;
 pub(crate) use event_with_reports::FoundEvent;
 pub(crate) use evidence::{EvidenceRow, EvidenceSources};
 pub(crate) use funnel::{FunnelBy, FunnelRow};
+pub(crate) use query_limits::BACKGROUND;
 pub(crate) use reconciliation::{ReconciledBy, ReconciledFetches, ReconciliationRow, Servers, scanned_days};
 pub(crate) use robots::BotFetches;
 pub(crate) use rows::{ListPage, PageRow, Rows};

@@ -42,6 +42,8 @@ pub(super) fn with_limits(client: &Client, settings: &ReadSettings) -> Client {
         .with_setting("max_result_bytes", settings.read_bytes.to_string())
 }
 
+/// Priority of statements for closings and alerts, which wait for those of all requests.
+pub(crate) const BACKGROUND: usize = 1_000;
 /// Longest time that a statement waits for statements with a higher priority, per block of rows. Bounds the delay if these never end.
 const WAIT_PER_BLOCK_MS: &str = "250";
 

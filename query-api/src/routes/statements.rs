@@ -7,7 +7,7 @@ use crate::access::visibility::Visibility;
 use crate::parameters::paging::Paging;
 use crate::parameters::{ReadParameters, invalid};
 use crate::read_limiter::AdmittedReader;
-use crate::reads::Rows;
+use crate::reads::{BACKGROUND, Rows};
 use crate::respond::streamed_response::{self, StreamedItems};
 use crate::statements::{By, Closing, EvidenceParts, FileParts, Format, MonthClosed, Sources, StatementRow, StatementTable};
 use axum::Json;
@@ -77,7 +77,8 @@ pub(crate) async fn close_month(
 
 async fn close(state: Arc<State>, month: Closing, now: DateTime<Utc>) -> Result<MonthClosed, ApiError> {
     let table = table(&state);
-    let sources = Sources { reads: &state.telemetry, bots: &state.bots, table: &table };
+    let reads = state.telemetry.with_priority(BACKGROUND);
+    let sources = Sources { reads: &reads, bots: &state.bots, table: &table };
     state.statements.close(&sources, &month, now).await
 }
 

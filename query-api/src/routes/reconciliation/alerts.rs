@@ -7,7 +7,7 @@ use crate::access::visibility::Visibility;
 use crate::parameters::event_filter::EventFilter;
 use crate::parameters::paging::Paging;
 use crate::parameters::period::Period;
-use crate::reads::{ReconciledBy, ReconciledFetches, scanned_days};
+use crate::reads::{BACKGROUND, ReconciledBy, ReconciledFetches, scanned_days};
 use crate::routes::coverage;
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
 use schemas::ids::OrgId;
@@ -78,7 +78,8 @@ async fn differences(state: &State, owner: OrgId, day: NaiveDate) -> Result<BTre
     let fetches =
         ReconciledFetches { by: ReconciledBy::Finding, operator: None, finding: String::new(), filter: EventFilter::default() };
     let page = Paging { limit: MAX_ITEMS, offset: 0 };
-    let (_, rows) = state.telemetry.reconciliation(&visibility, &period, (&fetches, &servers, &state.bots), page).await?;
+    let reads = state.telemetry.with_priority(BACKGROUND);
+    let (_, rows) = reads.reconciliation(&visibility, &period, (&fetches, &servers, &state.bots), page).await?;
     let mut counts = BTreeMap::<String, (u64, u64)>::new();
     for (row, _) in rows {
         let count = counts.entry(row.licensee).or_default();
