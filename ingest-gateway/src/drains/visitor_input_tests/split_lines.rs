@@ -244,7 +244,8 @@ fn visitors_lines_before_traefik_lines_do_not_verify() {
 fn other_lines_do_not_change_the_id() {
     let id = |format: FormatId, log: &str| {
         let lines = outcomes(format.row(), Some("www.example.com"), log).into_iter();
-        let mut ids = lines.filter_map(|line| if let LineOutcome::Kept(event) = line.outcome { Some(event.own_key) } else { None });
+        let mut ids =
+            lines.filter_map(|line| if let LineOutcome::Kept(event) = line.outcome { Some(event.own_key) } else { None });
         ids.next_back().unwrap()
     };
     let of_traefik = format!(
