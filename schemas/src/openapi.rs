@@ -122,7 +122,7 @@ mod tests {
         let counts: Vec<usize> = reads
             .map(|read| read.iter().filter(|parameter| shared.values().any(|shared| shared == *parameter)).count())
             .collect();
-        assert_eq!(counts.iter().filter(|count| **count == shared.len()).count(), 9, "{counts:?}");
+        assert_eq!(counts.iter().filter(|count| **count == shared.len()).count(), 10, "{counts:?}");
         assert!(!document.to_string().contains("#/components/parameters"));
     }
 

@@ -26,7 +26,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("get_health", ""), ("get_ready", ""), ("get_openapi", ""), ("resolve_domain", ""),
     ("start_session", "AGENT_KEY"), ("report_events", "AGENT_KEY"), ("create_click_token", "AGENT_KEY"),
     ("end_session", "AGENT_KEY"), ("upload_session", "AGENT_KEY"), ("get_summary", "OWNER_KEY"),
-    ("list_events", "OWNER_KEY"), ("get_event", "OWNER_KEY"), ("list_urls", "OWNER_KEY"), ("list_corroboration", "OWNER_KEY"), ("list_reconciliation", "OWNER_KEY"), ("list_funnels", "OWNER_KEY"),
+    ("list_events", "OWNER_KEY"), ("get_event", "OWNER_KEY"), ("export_documents", "OWNER_KEY"), ("list_urls", "OWNER_KEY"), ("list_corroboration", "OWNER_KEY"), ("list_reconciliation", "OWNER_KEY"), ("list_funnels", "OWNER_KEY"),
     ("get_series", "OWNER_KEY"), ("list_crawlers", "OWNER_KEY"), ("get_coverage", "OWNER_KEY"),
     ("create_statement", "OWNER_KEY"), ("list_statements", "OWNER_SESSION"), ("get_statement", "OWNER_KEY"),
     ("get_statement_evidence", "OWNER_KEY"), ("get_service_manifest", ""),

@@ -17,8 +17,9 @@ const PROCESSES: [&str; 9] = [
     "stream-workers run",
 ];
 /// Commands with only one output format.
-const OF_ONE_FORM: [&str; 9] = [
+const OF_ONE_FORM: [&str; 10] = [
     "completion",
+    "events export",
     "evidence verify",
     "secrets",
     "session document",

@@ -37,6 +37,7 @@ pub(super) const PROBES: &[Probe] = &[
     get("/content-owners/summary?domain={it}", Domain, &[OwnersKey]),
     get("/content-owners/events?domain={it}&limit=1", Domain, &[OwnersKey]),
     get("/content-owners/events/{it}", Event, &[OwnersKey]),
+    get("/content-owners/documents?domain={it}&limit=1", Domain, &[OwnersKey]),
     get("/content-owners/events/{it}?organization_id={own}", Event, PEOPLE),
     get("/content-owners/urls?domain={it}", Domain, &[OwnersKey]),
     get("/content-owners/corroboration?domain={it}", Domain, &[OwnersKey]),
