@@ -24,7 +24,7 @@ const SIGNATURE_REASONS: &[Label] = &[
     ("stale", "expired"),
     ("no_key", "unknown key"),
     ("expired_key", "expired key"),
-    ("bad_signature", "signed with another key"),
+    ("bad_signature", "signature doesn’t match"),
     ("replayed", "used before"),
     ("unchecked", "not checked"),
 ];
@@ -96,7 +96,7 @@ pub(crate) const ACTIONS: &[Label] = &[
     ("member.removed", "Member removed"),
     ("organization.created", "Organization created"),
     ("partner.trusted", "Trusted as partner"),
-    ("partner.untrusted", "No longer trusted as partner"),
+    ("partner.untrusted", "Partner trust withdrawn"),
     ("reconciliation_alert.changed", "Reconciliation alert changed"),
     ("saved_view.saved", "View saved"),
     ("saved_view.deleted", "View deleted"),

@@ -23,7 +23,7 @@ pub(crate) const MEASURES: [Measure; 12] = [
     measure(
         "failed fetch",
         "Failed fetches",
-        "Content was requested, and the status is neither 2xx nor 304, or a log says that the request wasn’t answered (status none).",
+        "Content was requested, and the status is neither 2xx nor 304, or the log shows that the server didn’t respond (status none).",
     ),
     measure(
         "revalidation",

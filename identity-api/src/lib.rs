@@ -122,7 +122,7 @@ impl Settings {
         Ok(self)
     }
 
-    /// Like `for_commands`, for `admin`, which must use the service's account because only `migrate` uses the tables' owner.
+    /// Like `for_commands`, but in production also rejects database accounts with too many privileges. Only `migrate` uses the tables' owner.
     pub async fn for_admin(self, profile: Profile) -> anyhow::Result<Self> {
         let settings = self.for_commands(profile)?;
         if profile.is_production() {

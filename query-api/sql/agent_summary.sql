@@ -43,7 +43,7 @@ FROM (
             (is_issuers, role),
             (is_issuers, has_agent, agent_name)
         )
-        -- Clicks don't count by role or agent; reports without a role or an agent don't count in that figure.
+        -- Clicks aren't counted by role or agent. Reports without a role or agent are left out of that breakdown.
         HAVING (is_issuers = 0 OR (grouping(role) = 1 AND grouping(agent_name) = 1))
             AND (grouping(role) = 1 OR role != 0)
             AND (grouping(agent_name) = 1 OR has_agent)

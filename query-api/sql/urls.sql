@@ -36,7 +36,7 @@ FROM (
                 countIf(type = 'content_grounded') AS grounded, countIf(type = 'content_cited') AS cited,
                 countIf(type = 'content_presented') AS presented, countIf(type = 'content_engaged') AS engaged,
                 countIf(is_visit) AS visits, countIf(type = 'content_engaged' AND NOT is_visit) AS engagements,
-                -- Counting in a map is slow, so it contains only the other types, with their events and those of the owner.
+                -- Maps are slow to aggregate, so common types have columns and the map has only the others: all events, and the owner's.
                 sumMapIf([toString(type)], [toUInt64(1)], [toUInt64(is_owners)], is_event AND type NOT IN ('content_retrieved',
                     'content_grounded', 'content_cited', 'content_presented', 'content_engaged')) AS others,
                 toUnixTimestamp64Milli(max(at)) AS last_ms

@@ -1,7 +1,7 @@
 -- Organizations, their members, and requests for new organizations. identity-api writes all three tables.
 
 -- The two click-token columns are the settings in docs/api/identity.md#settings; each is updated by its own statement, so that
--- concurrent changes keep both. A trusted partner can create organizations and attest their domains; only an operator can make an
+-- concurrent updates don't overwrite each other. A trusted partner can create organizations and attest their domains; only an operator can make an
 -- organization a trusted partner.
 CREATE TABLE organizations (
     id                              uuid PRIMARY KEY DEFAULT uuidv7(),

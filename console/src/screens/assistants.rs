@@ -336,7 +336,7 @@ pub(crate) struct Assistants {
     total: Operator,
     rows: Vec<Row>,
     pager: Pager,
-    /// The period that changes compare with; `None` without comparison.
+    /// The period that changes are relative to; `None` without comparison.
     compared: Option<String>,
     refused: Vec<Refused>,
     behind_operators: TableFooter,

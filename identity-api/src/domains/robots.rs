@@ -148,7 +148,7 @@ async fn store(pool: &PgPool, site: &Site, fetched: &FetchedRobots, now: DateTim
     transaction.commit().await
 }
 
-/// Stores a file that was seen at two times, for the demo tenant.
+/// Stores a robots.txt file that was fetched twice, for the demo tenant.
 pub async fn seed_file(pool: &PgPool, site: &Site, body: &str, seen: [DateTime<Utc>; 2]) -> Result<(), sqlx::Error> {
     for at in seen {
         sqlx::query("INSERT INTO robots_checks (site, due_at) VALUES ($1, 'infinity') ON CONFLICT DO NOTHING")

@@ -20,7 +20,7 @@ pub(crate) struct HelperArgs {
     /// Its start time
     #[arg(long)]
     started: u64,
-    /// Delete this folder after it
+    /// Folder to delete after the process ends
     #[arg(long)]
     delete: Option<PathBuf>,
 }

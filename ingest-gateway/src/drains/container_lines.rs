@@ -181,7 +181,8 @@ fn json_entry(line: &[u8], is_parsed: bool) -> Option<Entry> {
     Some(Entry { source: Value::Object(members).to_string(), text, part })
 }
 
-/// Removes the members that identify an entry's part of a line. Returns `None` if the entry doesn't come from a container.
+/// Removes the members that mark an entry as a part of a line, and returns which part it is. Returns `None` if the entry doesn't come
+/// from a container.
 fn json_part(members: &mut Map<String, Value>) -> Option<PartKind> {
     let is_true = |value: &Value| value == true || value == "true";
     let mut remove = |name: &str| members.remove(name);

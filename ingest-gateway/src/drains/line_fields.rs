@@ -339,7 +339,7 @@ fn name_in(host: &str) -> &str {
     host.rsplit_once(':').map_or(host, |(name, _)| name)
 }
 
-/// Returns whether two hosts differ at most in their ports, which saves parsing both.
+/// Returns whether two hosts are equal apart from their ports, without parsing them.
 fn is_same_host(field: Field, one: &str, other: &str) -> bool {
     matches!(field, Field::Host | Field::UnsureHost) && name_in(one) == name_in(other)
 }

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn removes_tenants_without_turns() {
+    async fn removes_tenants_without_permits() {
         let large = CpuPermits::with_cores(2);
         for number in 0..1_000 {
             drop(large.wait(sender(number)).await);

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn former_subdomains_start_when_their_owner_left() {
+    fn former_subdomains_are_visible_from_their_release() {
         let at = |ms| DateTime::from_timestamp_millis(ms).unwrap();
         let formerly = vec![(site("blog.a.test"), at(5)), (site("x.b.a.test"), at(6)), (site("shop.a.test"), at(7))];
         let owned = [

@@ -148,7 +148,7 @@ async fn post(url: &str, key: &str, body: &Value) -> (StatusCode, Value) {
     (response.status(), response.json().await.unwrap())
 }
 
-/// Returns measure, tier and events of totals.
+/// Returns the measure, tier and number of events of each entry in `totals`.
 fn tiers(totals: &Value) -> impl Iterator<Item = (&str, &str, u64)> {
     let measures = totals["events"].as_object().unwrap().iter();
     measures.flat_map(|(measure, tiers)| {

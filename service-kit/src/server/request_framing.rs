@@ -134,9 +134,9 @@ fn after_sized(left: u64) -> ParserState {
     if left == 0 { ParserState::Head } else { ParserState::Sized(left) }
 }
 
-/// Returns what follows a head, by hyper's rules, or the replacement for a head that hyper rejects. Also rejects a length next to a
-/// transfer coding, because hyper uses the coding and a proxy may use the length (RFC 9112, 6.1), and a repeated `chunked`, because some
-/// servers decode it twice.
+/// Returns the parser's state after a request's head, with hyper's rules for the length of the body. For a head that hyper would reject,
+/// returns the head to pass to hyper instead. Two more cases are rejected: a length together with a transfer coding, because hyper uses
+/// the coding and a proxy may use the length (RFC 9112, 6.1), and a repeated `chunked`, because some servers decode it twice.
 fn body_after(head: &[u8]) -> Result<ParserState, &'static [u8]> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);

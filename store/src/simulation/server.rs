@@ -90,7 +90,7 @@ pub(super) enum Statement {
         chunks: u128,
     },
     ReadRows(Vec<EventPlace>),
-    /// Reads the events that have parts both before and after the start of this month.
+    /// Reads the events with rows both before and after the start of this month.
     ReadDivided(Home),
     /// Drops the partitions of `events` or `reports` before a month. Can't have a condition.
     Drop {

@@ -112,7 +112,7 @@ impl Block {
         self.skip(message);
     }
 
-    /// Counts another shard's record without reading it.
+    /// Counts a record and advances the offset, without decoding the record.
     pub(crate) fn skip(&mut self, message: &impl Message) {
         let offset = message.offset();
         self.tally.entry(message.partition()).or_default().records += 1;

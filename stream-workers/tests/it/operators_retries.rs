@@ -62,7 +62,7 @@ async fn operators_retries_restore_a_record_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_of_expired_letters_are_deleted() {
+async fn copies_of_expired_dead_letters_are_deleted() {
     let app = Workers::start().await;
     let planted = "INSERT INTO dead_letters (id, origin, reason, rejected_at, bytes) \
                    SELECT gen_random_uuid(), 'old/0/' || hours, 'planted', now() - make_interval(hours => hours), 1 \

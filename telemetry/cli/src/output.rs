@@ -141,7 +141,7 @@ pub(crate) struct PassThrough {
 }
 
 impl PassThrough {
-    /// Passes on CSV, whose cells the service has already made safe.
+    /// Prints CSV unchanged; the service has already escaped its cells.
     pub(crate) fn csv() -> Self {
         Self { is_csv: true, ..Self::default() }
     }

@@ -29,7 +29,7 @@ pub(crate) enum Action {
     /// Create or update a profile from --url, --key-file and --organization
     #[command(after_help = example!("profile set work --url https://telemetry.example --key-file owner.key"))]
     Set(OptionalName),
-    /// Make a profile the current one
+    /// Switch to a profile
     #[command(after_help = example!("profile use work"))]
     Use(RequiredName),
     /// Delete a profile and its credentials

@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub struct Wait {
     #[command(flatten)]
     window: Window,
-    /// Count only events of this page, or of pages that start with `PREFIX/*`
+    /// Count only events of this page, or of all pages below PREFIX with `PREFIX/*`
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
     /// Count your own reports, as an agent or platform

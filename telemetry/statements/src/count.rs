@@ -312,7 +312,7 @@ fn measure(shown: &Report, status: i64) -> &str {
     }
 }
 
-/// Returns the host with the first segment of the path and `*`, or without a segment if the path has only one.
+/// Returns a URL's section: `https://host/segment/*`, or `https://host/` if the path has only one segment.
 fn section(host: &str, url: &str) -> String {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let rest = rest.split(['?', '#']).next().unwrap_or_default();

@@ -73,7 +73,7 @@ fn no_slot(why: NoSlot) -> ApiError {
                 "Too many sign-in emails are being sent from this address. Wait for the time in Retry-After, then try again.";
             ApiError::new(Code::TooManyRequests, detail).retry_after(RETRY_AFTER)
         }
-        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("{MAX_CONCURRENT_EMAILS} sign-in emails are in progress")),
+        NoSlot::AllTaken => ApiError::unavailable(anyhow::anyhow!("already sending {MAX_CONCURRENT_EMAILS} sign-in emails")),
     }
 }
 

@@ -264,7 +264,7 @@ _Y = 4 * pow(5, -1, _P) % _P
 
 
 def _ed25519(secret: bytes, message: bytes) -> bytes:
-    """Signs as in RFC 8032. Takes milliseconds, and its time depends on the key: don't let others on the machine measure it."""
+    """Signs as in RFC 8032. Takes milliseconds and isn't constant-time: don't run it where untrusted processes can time it."""
 
     def number(*parts: bytes) -> int:
         return int.from_bytes(hashlib.sha512(b"".join(parts)).digest(), "little")

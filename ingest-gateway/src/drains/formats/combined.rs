@@ -83,8 +83,8 @@ fn put_before<'a>(before: &'a str, fields: &mut Fields<'a>) {
     }
 }
 
-/// Returns the client's address, and the text after the addresses. Of a list or of several addresses, any can come from a header that the
-/// visitor sent, so none verifies an agent. A missing header before the address is `-`.
+/// Returns the client's address, and the text after the addresses. If there are several addresses, any of them can come from a header that
+/// the visitor sent, so none can verify an agent. A missing header before the address is `-`.
 fn client_address(text: &str) -> (Option<&str>, &str) {
     let ((mut client, mut rest), mut is_only) = (addresses(text), true);
     while is_address(word(rest).0) {

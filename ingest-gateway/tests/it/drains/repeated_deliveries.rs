@@ -31,7 +31,7 @@ fn lines(random: &mut StdRng) -> Vec<String> {
         .collect()
 }
 
-/// Returns each key's event or failed fetch on the log.
+/// Returns the events and failed fetches in the log, by key.
 async fn counted(gateway: &TestApp) -> BTreeMap<u128, String> {
     let mut counted = BTreeMap::new();
     for record in gateway.log.all_records().await {

@@ -58,7 +58,7 @@ impl Webhooks {
                  VALUES ($1, $2, $3, '{invite.claimed}', $4, now())",
             )
             .bind(id)
-            .bind(tenant.owner.context("a seeded tenant has an owner")?.0)
+            .bind(tenant.owner.context("the tenant has no owner")?.0)
             .bind(format!("https://{address}/"))
             .bind(secrets.sealer()?.seal("a secret that nothing verifies", id.as_bytes())?)
             .execute(&pool)

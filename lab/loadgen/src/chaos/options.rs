@@ -38,7 +38,7 @@ pub struct ChaosOptions {
     /// Print the plan of the seed and exit
     #[arg(long)]
     pub plan: bool,
-    /// Folder of a `telemetry` program with the feature crash-points, instead of building it
+    /// Folder with a `telemetry` binary that was built with `crash-points`; built by default
     #[arg(long, value_name = "DIR")]
     pub binaries: Option<PathBuf>,
 }

@@ -40,7 +40,7 @@ pub(super) async fn run(runs: u32, stop: &CancellationToken) -> anyhow::Result<(
 }
 
 async fn measure_all(stores: &FreshStores, name: &str, runs: u32, stop: &CancellationToken) -> anyhow::Result<()> {
-    let tenant = tenants::seed(&stores.pool, name, 1).await?.pop().context("one tenant was requested")?;
+    let tenant = tenants::seed(&stores.pool, name, 1).await?.pop().context("no tenant was created")?;
     let (place, serving) = serve_reads(stores, stop).await?;
     let connection = Connection::new(place, Duration::from_secs(90));
     let mut meter = Meter { connection, server: server()?, idle: 0.0, runs };

@@ -62,7 +62,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn treats_only_dead_runs_names_as_leftovers() {
+    fn only_names_of_ended_runs_are_leftovers() {
         assert!(!is_leftover(&format!("load_{}_00ff00", std::process::id())), "this process is running");
         assert!(is_leftover("load_4294967295_00ff00"));
         assert!(is_leftover("load_4294967295_00ff00.rejected"));

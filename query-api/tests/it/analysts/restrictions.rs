@@ -6,7 +6,7 @@ use crate::test_app::fetch_on;
 use reqwest::StatusCode;
 use service_kit::testing::client;
 
-/// Statements about tables, with every way to name one.
+/// Statements with a table in every possible position.
 const OF_TABLES: [&str; 24] = [
     "SELECT count() FROM {table}",
     "SELECT 1 FROM {table} LIMIT 1",
@@ -34,7 +34,7 @@ const OF_TABLES: [&str; 24] = [
     "OPTIMIZE TABLE {table}",
 ];
 
-/// Statements about views and accounts, its own and another's.
+/// Statements that reveal views and accounts, the analyst's own and another's.
 const OF_ACCOUNTS: [&str; 13] = [
     "SELECT * FROM telemetry.analyst_sites",
     "SHOW CREATE VIEW telemetry.analyst_sites",
@@ -51,7 +51,7 @@ const OF_ACCOUNTS: [&str; 13] = [
     "ALTER USER {login} IDENTIFIED BY 'mine'",
 ];
 
-/// Statements about the server, its system tables and external resources.
+/// Statements that use the server, its system tables or external resources.
 const OF_SERVER: [&str; 39] = [
     "CREATE TEMPORARY TABLE mine (x UInt8)",
     "CREATE USER mine",

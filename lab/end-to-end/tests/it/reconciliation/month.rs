@@ -122,7 +122,7 @@ impl Month {
         let only_visitors = !is_busy && reporting == slots.len();
         let is_paper = slots[0].host.ends_with(DOMAINS[0]);
         if only_visitors {
-            // The lines of the shared drain could be of any host.
+            // The shared drain serves both domains, so a person's line could be for either host.
             let drain = if is_paper { Sender::PaperDrain } else { Sender::SharedDrain };
             let fetch = self.fetch(&slots[0]);
             self.line(drain, &fetch, PERSON, 200);

@@ -75,7 +75,7 @@ async function server(status, headers = {}) {
   return { received, url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
 }
 
-/** Runs a script with its secrets in the environment, or as lines of its input. */
+/** Runs a script with its secrets in the environment, or as lines on stdin. */
 function run({ script, api, settings, secrets }, url, bin, input) {
   const listed = join(folder, "arguments");
   writeFileSync(listed, "");
