@@ -5,7 +5,8 @@
 //! half of the slots, so slow readers never block all of them.
 //!
 //! A tenant's second read in progress has a lower priority in ClickHouse than the first reads of others, its third a still lower one, and so
-//! on. Slots alone don't divide the CPU: with 20 reads in progress, a tenant would get 20 times the CPU of a tenant with one.
+//! on. Slots alone don't divide the CPU: with 20 reads in progress, a tenant would get 20 times the CPU of a tenant with one. Priorities
+//! divide it only between statements that read several blocks of rows, because ClickHouse checks them after each block.
 
 pub(crate) mod metrics;
 pub(crate) mod time_limits;

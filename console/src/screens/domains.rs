@@ -49,7 +49,8 @@ struct LicenseTerms {
 impl LicenseTerms {
     fn new(state: &State) -> Self {
         let endpoint = format!("{}/events", state.public_base());
-        let attribute = endpoint.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
+        // A URL has no other character that XML attributes can't contain.
+        let attribute = endpoint.replace('&', "&amp;");
         Self {
             rsl: format!(
                 "<reporting type=\"telemetry\"\n    profile=\"https://contenttelemetry.org/profiles/spur\"\n    endpoint=\"{attribute}\">\n\

@@ -44,7 +44,7 @@ pub(super) fn with_limits(client: &Client, settings: &ReadSettings) -> Client {
 
 /// Priority of statements for closings and alerts, which wait for those of all requests.
 pub(crate) const BACKGROUND: usize = 1_000;
-/// Longest time that a statement waits for statements with a higher priority, per block of rows. Bounds the delay if these never end.
+/// Maximum time that a statement waits for those with a higher priority, per block of rows. Bounds the delay if there are always some.
 const WAIT_PER_BLOCK_MS: &str = "250";
 
 /// Sets the priority of statements; 1 is the highest. ClickHouse pauses a statement after each block while one with a higher priority runs.

@@ -8,11 +8,10 @@ mod tests;
 use super::super::json_fields::{FieldMap, FieldMapping, Node, fields};
 use super::super::line_fields::{Field, Fields, Reason};
 use super::{FormatId, NoRequest, combined, put_request_line, put_url_host, text};
+use crate::request::raw_json::RawObject;
 use escapes::with_json_escapes;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::borrow::Cow;
-use std::fmt;
 
 /// Logger of Caddy's access log. Caddy's other loggers write other entries.
 const CADDY_ACCESS: &str = "http.log.access";
@@ -27,52 +26,24 @@ pub(super) fn parse(line: &str) -> Result<Fields<'_>, NoRequest> {
 pub(super) fn parse_fastly(line: &str) -> Result<Fields<'_>, NoRequest> {
     // The classic line format has a syslog header before the JSON.
     let json = if line.starts_with('<') { line.find('{').map_or(line, |at| &line[at..]) } else { line };
-    let mut fields = read(json, FormatId::Fastly)?;
-    // In Fastly's formats, and possibly in customers' formats, `client_ip` is a header that visitors can set. Only our format has this
-    // member.
-    fields.is_address_trusted &= !fields.is_absent(Field::TelemetryId);
-    Ok(fields)
+    read(json, FormatId::Fastly)
 }
 
-/// Returns whether a Fastly line has our format: `content_telemetry_id` follows all of these members. In other formats, visitors may be able
-/// to add members, but only where one of their values is, and a repeated member makes the line bad.
+/// Returns whether a Fastly line has our format: `content_telemetry_id` follows all of these members. In Fastly's formats, and possibly in
+/// customers' formats, `client_ip` is a header that visitors can set. They may be able to add members, but only after one of their values,
+/// and a repeated member makes the line bad.
 pub(super) fn has_our_order(line: &str) -> bool {
     let mut before =
         ["timestamp", "host", "url", "request_method", "request_user_agent", "response_status", "client_ip"].to_vec();
     let json = line.find('{').map_or(line, |at| &line[at..]);
-    let names = serde_json::from_str::<RootNames<'_>>(json).map(|names| names.0).unwrap_or_default();
-    for name in names {
+    let members = RawObject::parse(json).unwrap_or_default();
+    for (name, _) in members.members_as_written() {
         if name == "content_telemetry_id" {
             return before.is_empty();
         }
         before.retain(|known| *known != name);
     }
     false
-}
-
-/// Names of a JSON object's members, in order.
-struct RootNames<'a>(Vec<Cow<'a, str>>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for RootNames<'a> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Names;
-        impl<'de> Visitor<'de> for Names {
-            type Value = RootNames<'de>;
-
-            fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-                text.write_str("an object")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut members: M) -> Result<Self::Value, M::Error> {
-                let mut names = Vec::new();
-                while let Some((name, IgnoredAny)) = members.next_entry()? {
-                    names.push(name);
-                }
-                Ok(RootNames(names))
-            }
-        }
-        from.deserialize_map(Names)
-    }
 }
 
 fn read(line: &str, otherwise: FormatId) -> Result<Fields<'_>, NoRequest> {

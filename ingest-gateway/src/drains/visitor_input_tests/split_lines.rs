@@ -239,7 +239,7 @@ fn visitors_lines_before_traefik_lines_do_not_verify() {
     assert!(far[verified..9_000].iter().all(|text| text == "/1 None"));
 }
 
-/// D3: a copy of a line in another body is the same event, whatever stands beside it.
+/// D3: a copy of a line in another body is the same event, whatever other lines the body has.
 #[test]
 fn other_lines_do_not_change_the_id() {
     let id = |format: FormatId, log: &str| {
