@@ -152,6 +152,11 @@ fn incomplete_lines_use_bounded_memory() {
     assert_eq!(joined.iter().filter(|joined| **joined == Joined::Part).count(), 4_096);
     assert!(joined[4_096..].iter().all(|joined| *joined == Joined::Rest));
     assert_eq!(containers.end().len(), 4_096);
+    // Parts use memory even if their texts are empty.
+    let part = |tag: &str| json!({"log": "", "logtag": tag, "stream": "stdout"}).to_string();
+    let mut next = |tag: &str| containers.next(provider, (1, part(tag).as_bytes()), false);
+    assert!((0..100_000).all(|_| next("P") == Joined::Part));
+    assert_eq!(next("F"), Joined::Line { number: 1, text: None });
 }
 
 /// Lines of journald and of several shippers have no mark that is read.
@@ -224,11 +229,10 @@ fn visitors_lines_before_traefik_lines_do_not_verify() {
         assert_eq!(read(FormatId::Json, &entries.join("\n"))[0], format!("/article?page=2 {verified}"));
     }
     // nginx escapes quotes, so visitors can't write Traefik's columns into its lines.
-    let of_nginx = format!("{} - 1 - - 1ms", line("/3"));
-    assert_eq!(
-        read(FormatId::Combined, &format!("{}\n{of_nginx}\n{}", line("/1"), line("/1"))),
-        ["/1 Some(true)", "/3 Some(true)", "/1 Some(true)"]
-    );
+    for header in ["- 1 - - 1ms", "1 - - 1ms"] {
+        let log = [line("/1"), format!("{} {header}", line("/2")), line("/3")].join("\n");
+        assert_eq!(read(FormatId::Combined, &log), ["/1 Some(true)", "/2 Some(true)", "/3 Some(true)"], "{header}");
+    }
     let escaped = line("/3").replace(BOT, &format!("{BOT} 262 \\x22a\\x22 \\x22b\\x22 2ms"));
     assert_eq!(read(FormatId::Combined, &format!("{}\n{escaped}", line("/1"))), ["/1 Some(true)", "/3 Some(true)"]);
     // More than a visitor can write before the end of a line.
