@@ -1,5 +1,5 @@
 -- $1: now; $2, $3, $4: organizations with reports, their numbers and latest times; $5, $6, $7: limits of keys, drains and members.
--- A limit is near if at least 80 % is used. A drain is silent if it sent nothing about the last 24 hours.
+-- A limit is near if at least 80 % is used. A drain is silent if it sent no lines from the last 24 hours.
 WITH used AS (
     SELECT o.id AS organization_id, o.name AS organization_name, o.org_type, coalesce(sent.events, 0) AS events, sent.last_event_at,
            (SELECT count(*) FROM api_keys k WHERE k.organization_id = o.id AND k.revoked_at IS NULL
